@@ -6,14 +6,11 @@ Owns: one HTTP request. Does not own: what is a mistake (`broker.witness`, whose
         print(finding.severity, finding.client_id, finding.seen, finding.change)
 """
 
-import json
-import ssl
-from http.client import HTTPException
-
 from oncelog.broker.witness.findings import Finding, Report
-from oncelog.http_port import HttpPort
+from oncelog.http_port import HttpPort, PortUnavailable
 
 __all__ = ["Finding", "Report", "WitnessUnavailable", "ask_witness"]
+_WHAT = "the witness"
 
 
 class WitnessUnavailable(Exception):
@@ -28,34 +25,15 @@ def ask_witness(
     has the certificates (PEM) that the broker's is signed with. Raises WitnessUnavailable."""
     port = HttpPort(address, token, ca_file)
     try:
-        connection = port.connection(timeout_s)
-    except ValueError as error:
+        return _report(port, timeout_s)
+    except PortUnavailable as error:
         raise WitnessUnavailable(str(error)) from error
-    except OSError as error:
-        raise WitnessUnavailable(f"{ca_file}: {error.strerror or error}") from error
+
+
+def _report(port: HttpPort, timeout_s: float) -> Report:
+    """Raises PortUnavailable."""
+    values = port.get("/witness", timeout_s, what=_WHAT, settings=" --override oncelog.witness.enable=true")
     try:
-        connection.connect()
-    except ssl.SSLCertVerificationError as error:
-        raise WitnessUnavailable(
-            f"{address}: the certificate is not accepted: {error.verify_message}; --metrics-ca-file names a file with "
-            "the one that it is signed with"
-        ) from error
-    except OSError as error:
-        raise WitnessUnavailable(
-            f"{address} does not respond: {error.strerror or error}; start the broker with --override "
-            f"oncelog.metrics.listen={address} --override oncelog.witness.enable=true"
-        ) from error
-    try:
-        connection.request("GET", "/witness", headers=port.headers)
-        response = connection.getresponse()
-        values = json.loads(response.read())
-        if response.status == 200:
-            return Report.from_json(values)
-        raise WitnessUnavailable(f"{address}: {values['error']}")
-    except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
-        raise WitnessUnavailable(
-            f"{address} does not serve the witness; name the broker's oncelog.metrics.listen, "
-            "which is not where Kafka's clients connect"
-        ) from error
-    finally:
-        connection.close()
+        return Report.from_json(values)
+    except (KeyError, TypeError) as error:
+        raise port.serves_no(_WHAT) from error

@@ -49,7 +49,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
     "metrics_address",
     metavar="HOST:PORT",
     envvar="ONCELOG_METRICS",
-    help="Where the broker serves its witness, for the page of findings (ONCELOG_METRICS).",
+    help="Where the broker serves HTTP: its findings, what share groups have in flight (ONCELOG_METRICS).",
 )
 @metrics_port_options
 @click.option(

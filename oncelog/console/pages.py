@@ -333,12 +333,21 @@ async def _group(reader: Reader, query: Query) -> Model:
     }
 
 
+_FAILED_RECORDS = 20
+"""The most failed records that the page of a share group lists."""
+
+
 async def _share_group(reader: Reader, query: Query, group: ShareGroupDescription) -> Model:
     offsets = await reader.share_offsets(group.group_id)
     places = query.page_of(sorted(offsets), _PRODUCERS_A_PAGE)
+    partitions = await reader.share_partitions(group.group_id)
+    known = {TopicPartition(each.topic, each.partition): each for each in partitions or ()}
+    failed = [(place, record) for place, each in known.items() for record in each.failed]
     return {
         "group": group,
         "type": "share",
+        "in_flight": None if partitions is None else {place: each for place, each in known.items() if each.is_in_use},
+        "failed": sorted(failed, key=lambda each: -each[1].failure_count)[:_FAILED_RECORDS],
         "slice": places,
         "offsets": offsets,
         "bounds": await reader.bounds(places.items),

@@ -44,6 +44,7 @@ from oncelog.protocol.errors import ErrorCode, ProtocolError
 from oncelog.protocol.partitioning import coordinator_partition
 from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog.protocol.transaction_states import meaning_of
+from oncelog.share_groups import ShareGroupUnavailable, SharePartition, ask_share_group
 from oncelog.tools.group_types import Group, find
 from oncelog.tools.txn import operations
 from oncelog.tools.txn.tail import Transition, TransitionReader
@@ -80,7 +81,8 @@ class Reader:
         security: SecurityOptions | None = None,
         faults: HttpPort | None = None,
     ) -> None:
-        """`witness` is the address of a broker's `oncelog.metrics.listen`, which serves its findings; `security` are
+        """`witness` is the address of a broker's `oncelog.metrics.listen`, which serves its findings, and what share
+        groups have in flight; `security` are
         options of the reader's clients; `faults` is a broker's `oncelog.admin.listen`, through which steps are held."""
         self.bootstrap = bootstrap
         self.witness = witness
@@ -353,6 +355,23 @@ class Reader:
         return pending_offsets(group_id, batches)
 
     # --- what this broker has seen, beside Kafka's protocol -----------------------------------------------------------
+
+    async def share_partitions(self, group_id: str) -> list[SharePartition] | None:
+        """Return what a share group has in flight; None if no address was given, or nothing there says it."""
+        port = self.witness
+        if port is None:
+            return None
+        try:
+            return await asyncio.to_thread(
+                ask_share_group,
+                port.address,
+                group_id,
+                self._timeout_ms / 1000,
+                token=port.token,
+                ca_file=port.ca_file,
+            )
+        except ShareGroupUnavailable:
+            return None
 
     async def findings(self) -> Report | None:
         """Return the witness's report; None if no address was given. Raises WitnessUnavailable."""

@@ -12,6 +12,7 @@ import click
 from oncelog.protocol.group_states import GROUP_STATES, GROUP_TYPES
 from oncelog.protocol.printable import printable_names
 from oncelog.tools.asking import Answer, NotFound, Session, Shown, asks, not_empty, planned
+from oncelog.tools.metrics_port import metrics_option, metrics_port_options, token_or_fail
 from oncelog.tools.names import GROUPS, TOPICS
 from oncelog.tools.positions import HELP, Position, offsets_at, partitions_of, places_option, position_option
 from oncelog.tools.terminal import Row
@@ -19,6 +20,7 @@ from oncelog.tools.terminal import Row
 if TYPE_CHECKING:
     from oncelog.client.admin.client import Admin
     from oncelog.client.values.records import TopicPartition
+    from oncelog.share_groups import SharePartition
     from oncelog.tools.group_types import Group
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -66,7 +68,11 @@ async def list_(session: Session, states: tuple[str, ...], types: tuple[str, ...
 
 @asks(group)
 @_group
-async def describe(session: Session, group_id: str) -> Shown:
+@metrics_option("Where the broker serves HTTP: what a share group has in flight is shown, and which records fail")
+@metrics_port_options
+async def describe(
+    session: Session, group_id: str, metrics: str | None, token_file: str | None, ca_file: str | None
+) -> Shown:
     """Show a group's state, and its members with their partitions.
 
     Of a share group it also shows where it is in each partition, of a streams group its subtopologies, and the tasks of
@@ -74,15 +80,35 @@ async def describe(session: Session, group_id: str) -> Shown:
     """
     from oncelog.client.admin.share_descriptions import ShareGroupDescription
     from oncelog.client.admin.streams_descriptions import StreamsGroupDescription
+    from oncelog.share_groups import ShareGroupUnavailable
     from oncelog.tools.group_types import consumer_group_row, find, share_group_row, streams_group_row
 
     found = await find(session.admin, group_id)
     if isinstance(found, ShareGroupDescription):
         offsets = await session.admin.list_share_group_offsets(group_id)
-        return Answer(share_group_row(found, offsets), gives_way=("member_id", "topics", "host"))
+        gives_way = ("member_id", "topics", "host")
+        if metrics is None:
+            return Answer(share_group_row(found, offsets), gives_way=gives_way)
+        try:
+            partitions = await _in_flight(session, group_id, metrics, token_file, ca_file)
+        except ShareGroupUnavailable as error:
+            return Answer(share_group_row(found, offsets), gives_way=gives_way, failure=str(error))
+        return Answer(share_group_row(found, offsets, partitions), gives_way=gives_way)
     if isinstance(found, StreamsGroupDescription):
         return Answer(streams_group_row(found), gives_way=("member_id", "process_id", "host"))
     return Answer(consumer_group_row(found), gives_way=("member_id", "instance_id"))
+
+
+async def _in_flight(
+    session: Session, group_id: str, address: str, token_file: str | None, ca_file: str | None
+) -> "list[SharePartition]":
+    """Raises ShareGroupUnavailable."""
+    from asyncio import to_thread
+
+    from oncelog.share_groups import ask_share_group
+
+    token, timeout_s = token_or_fail(token_file), session.timeout_ms / 1000
+    return await to_thread(ask_share_group, address, group_id, timeout_s, token=token, ca_file=ca_file)
 
 
 @asks(group)

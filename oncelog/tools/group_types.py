@@ -4,7 +4,7 @@ Owns: which type a group has, its rows. Does not own: the options (`group`), the
 is of one type, and no request says which without listing all groups: each type is asked for in turn.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oncelog.client.admin.descriptions import GroupDescription
@@ -17,6 +17,7 @@ from oncelog.tools.terminal import Row
 if TYPE_CHECKING:
     from oncelog.client.admin.client import Admin
     from oncelog.client.values.records import TopicPartition
+    from oncelog.share_groups import SharePartition
 
 _NOT_OF_THE_TYPE = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION))
 Group = GroupDescription | ShareGroupDescription | StreamsGroupDescription
@@ -68,7 +69,25 @@ def consumer_group_row(found: GroupDescription) -> Row:
     }
 
 
-def share_group_row(found: ShareGroupDescription, offsets: "Mapping[TopicPartition, SharePartitionOffset]") -> Row:
+def share_group_row(
+    found: ShareGroupDescription,
+    offsets: "Mapping[TopicPartition, SharePartitionOffset]",
+    partitions: "Sequence[SharePartition] | None" = None,
+) -> Row:
+    """`partitions` are what a broker's HTTP port says of the group, if it was asked."""
+    in_use = {(each.topic, each.partition): each for each in partitions or () if each.is_in_use}
+
+    def in_flight(place: "TopicPartition") -> Row:
+        if partitions is None:
+            return {}
+        known = in_use.get(place)
+        return {
+            "in_flight": None if known is None else known.in_flight,
+            "acquired": None if known is None else known.acquired,
+            "delivery_counts": None if known is None else Counts(known.delivery_counts),
+        }
+
+    failed: Row = {} if partitions is None else {"failed": _failed_rows(partitions)}
     return {
         "group": found.group_id,
         "state": found.state,
@@ -88,10 +107,44 @@ def share_group_row(found: ShareGroupDescription, offsets: "Mapping[TopicPartiti
             for each in found.members
         ],
         "offsets": [
-            {"topic": topic, "partition": partition, "start_offset": each.start_offset, "lag": each.lag}
-            for (topic, partition), each in sorted(offsets.items())
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "start_offset": each.start_offset,
+                "lag": each.lag,
+                **in_flight(place),
+            }
+            for place, each in sorted(offsets.items())
         ],
+        **failed,
     }
+
+
+class Counts(dict[int, int]):
+    """How many records were delivered how often; people read it as `1: 20, 2: 3`."""
+
+    def __str__(self) -> str:
+        return ", ".join(f"{deliveries}: {records}" for deliveries, records in self.items()) or "-"
+
+
+def _failed_rows(partitions: "Iterable[SharePartition]") -> list[Row]:
+    """Return the records that fail, those first that fail most."""
+    failed = sorted(
+        ((partition, each) for partition in partitions for each in partition.failed),
+        key=lambda pair: -pair[1].failure_count,
+    )
+    return [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "offset": each.offset,
+            "released": each.released,
+            "lost": each.lost,
+            "rejected": each.rejected,
+            "archived": each.is_archived,
+        }
+        for partition, each in failed
+    ]
 
 
 def streams_group_row(found: StreamsGroupDescription) -> Row:

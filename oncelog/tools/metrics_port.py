@@ -1,7 +1,7 @@
-"""Options of commands that ask a broker's HTTP port: `--metrics-token-file`, `--metrics-ca-file`.
+"""Options of commands that ask a broker's HTTP port: `--metrics`, `--metrics-token-file`, `--metrics-ca-file`.
 
-Owns: the options. Does not own: the address, which each command has for itself, the request (`oncelog.http_port`). The
-token itself is no option: others on the machine see the arguments of a command.
+Owns: the options. Does not own: an address that has a default, which its command has for itself, the request
+(`oncelog.http_port`). The token itself is no option: others on the machine see the arguments of a command.
 """
 
 import os
@@ -15,6 +15,11 @@ from oncelog.tools.asking import EXIT_FAILED
 from oncelog.tools.terminal import fail
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def metrics_option(text: str) -> Callable[[Command], Command]:
+    """Adds `metrics`, the address, which need not be given."""
+    return click.option("-m", "--metrics", metavar="HOST:PORT", envvar=VARIABLE, help=f"{text} ({VARIABLE}).")
 
 
 def metrics_port_options(command: Command) -> Command:

@@ -47,7 +47,7 @@ AT_MS = 1_700_000_000_000
 EVERYTHING = 2**31 - 1
 PATIENT_MS = 5_000
 _PAUSE_MS = 50
-_PATIENCE = 400
+_PATIENCE = 1_000
 """Pauses until an answer."""
 _GROUP_RESOURCE, _SET = 32, 0
 
@@ -124,11 +124,11 @@ class ShareTalk:
             self.broker.let_pass(_PAUSE_MS)
 
     def produce(
-        self, topic: str, count: int = 1, *, partition: int = 0, size: int = 10, **batch: Any
+        self, topic: str, count: int = 1, *, partition: int = 0, size: int = 10, at_ms: int = AT_MS
     ) -> tuple[str, int]:
         """One batch: error and base offset."""
-        records = [Record(index, AT_MS, None, b"x" * size) for index in range(count)]
-        data = memoryview(encode_batch(records, **batch))
+        records = [Record(index, at_ms, None, b"x" * size) for index in range(count)]
+        data = memoryview(encode_batch(records))
         produced = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=data)])
         request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[produced])
         answer = self.ask(request, 11).responses[0].partition_responses[0]

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from oncelog.broker.observability.logging import LogLevel
-from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.conformance.features import at_levels
 from tests.conformance.lives import KafkaLives, OurLives
 from tests.conformance.recording import Conversation, Recording
 from tests.conformance.stored_segments import KafkaSegments, OurSegments
@@ -36,6 +36,7 @@ from tests.conformance.transcripts import (
     produce_transcript,
     quotas_transcript,
     retention_transcript,
+    share_transcript,
     streams_group_transcript,
     tokens_transcript,
     two_names_transcript,
@@ -60,16 +61,6 @@ def _with_changing_level() -> VirtualBroker:
 
 def _drop(*_: object) -> Any:
     raise structlog.DropEvent
-
-
-def _without_new_groups() -> VirtualBroker:
-    """A broker as Kafka is formatted with FEATURES_OFF."""
-    virtual = VirtualBroker()
-    levels = [level.split("=") for level in cluster_transcript.FEATURES_OFF]
-    updates = [FeatureUpdateKey(name, int(level), upgrade_type=2) for name, level in levels]
-    answer = virtual.ask(UpdateFeaturesRequest(timeout_ms=1_000, feature_updates=updates), 1)
-    assert not any(result.error_code for result in answer.results), answer
-    return virtual
 
 
 class _Stepping(VirtualBroker):
@@ -129,7 +120,7 @@ RECORDINGS = {
             "cluster",
             "cluster_answers.json",
             _timeless(cluster_transcript.conversation),
-            ours=_without_new_groups,
+            ours=lambda: at_levels(VirtualBroker(), cluster_transcript.FEATURES_OFF),
             features=cluster_transcript.FEATURES_OFF,
             static_quorum=True,
             spelt=str,
@@ -180,6 +171,14 @@ RECORDINGS = {
             overrides=streams_group_transcript.SETTINGS,
         ),
         _of("data", "data_answers.json", data_transcript),
+        Recording(
+            "share groups",
+            "share_answers.json",
+            share_transcript.conversation,
+            share_transcript.DIFFERENCES,
+            ours=partial(VirtualBroker, *share_transcript.SETTINGS),
+            overrides=share_transcript.SETTINGS,
+        ),
         _of("quotas", "quota_answers.json", quotas_transcript),
         *(
             Recording(

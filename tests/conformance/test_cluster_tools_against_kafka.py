@@ -148,7 +148,7 @@ def all_printed(bootstrap: str, directory: Path) -> Iterator[tuple[str, str]]:
 
 def test_the_tools_print_what_they_print_on_apache_kafka(daemon: Daemon, tmp_path: Path) -> None:
     ours = dict(all_printed(daemon.bootstrap, tmp_path))
-    kafka = Kafka(tmp_path, features=FEATURES_OFF, static_quorum=True)
+    kafka = Kafka(tmp_path, static_quorum=True)
     try:
         theirs = dict(all_printed(kafka.bootstrap, tmp_path))
     finally:

@@ -21,12 +21,15 @@ from oncelog.client import (
     TopicPartition,
 )
 from oncelog.console.reading import Reader
+from oncelog.http_port import HttpPort
+from oncelog.share_groups import FailedRecord, SharePartition
 from oncelog.testing import Broker
 from oncelog.tools.group_types import Group
 from tests.support.consoles import TIMEOUT_MS, console, text_of
 
 READ, UNREAD = TopicPartition("jobs", 0), TopicPartition("jobs", 1)
 OFFSETS = {UNREAD: SharePartitionOffset(None, None, None), READ: SharePartitionOffset(1, 0, 2)}
+FAILED = FailedRecord(7, 2, 1, 0, is_archived=False)
 TASKS = StreamsTasks((StreamsTask("0", 0), StreamsTask("1", 0)), (StreamsTask("1", 1),), (StreamsTask("1", 2),))
 
 
@@ -35,6 +38,7 @@ class _Groups(Reader):
 
     members: tuple[ShareMemberDescription, ...] = ()
     offsets = OFFSETS
+    partitions: list[SharePartition] | None = None
     topology_epoch = 1
 
     async def groups(self) -> list[ListedGroup]:
@@ -52,6 +56,9 @@ class _Groups(Reader):
 
     async def share_offsets(self, group_id: str) -> Any:
         return self.offsets
+
+    async def share_partitions(self, group_id: str) -> list[SharePartition] | None:
+        return self.partitions
 
     async def lag(self, group_id: str) -> list[PartitionLag]:
         assert group_id == "streams", "a share group has committed nothing"
@@ -101,6 +108,36 @@ async def test_a_share_group_shows_where_it_is_and_who_shares_each_partition(boo
     assert "Acknowledgements are not part of a transaction" in text
 
 
+class _Seen(_Groups):
+    partitions = [
+        SharePartition("jobs", 0, True, 1, 2_001, 2_000, 1_500, 20, 480, {1: 1_500, 4: 20}, (FAILED,)),
+        SharePartition("jobs", 1, False, failed=(FailedRecord(3, 1, 4, 0, is_archived=True),)),
+    ]
+
+
+async def test_a_share_group_shows_what_is_in_flight_and_the_record_that_fails_most_first(bootstrap: str) -> None:
+    """Where the broker's HTTP port says it; a partition that nobody uses has no such numbers."""
+    text = await shown(_Seen(bootstrap, TIMEOUT_MS), "/group?id=share")
+    assert "jobs -0 1 3 3 2 2,000 1,500 480 1: 1,500, 4: 20 nobody" in text
+    assert "jobs -1 – 0 0 – – – – none nobody" in text
+    failing = text.partition("Records that fail")[2]
+    assert "jobs -1 3 1 4 0 archived: not delivered again jobs -0 7 2 1 0 is delivered again" in failing
+    assert "--metrics" not in text
+
+
+async def test_a_console_without_the_port_says_what_it_needs_and_one_whose_port_is_silent_shows_the_rest(
+    bootstrap: str,
+) -> None:
+    """Neither is an error: what Kafka's protocol has is shown."""
+    text = await shown(_Groups(bootstrap, TIMEOUT_MS), "/group?id=share")
+    assert "With --metrics HOST:PORT" in text and "Records that fail" not in text and "deliveries" not in text
+    reader = Reader(bootstrap, TIMEOUT_MS, HttpPort(bootstrap))
+    try:
+        assert await reader.share_partitions("share") is None
+    finally:
+        await reader.close()
+
+
 async def test_a_share_group_without_members_and_offsets_says_so(bootstrap: str) -> None:
     class _Empty(_Groups):
         offsets = {}
@@ -112,7 +149,7 @@ async def test_a_share_group_without_members_and_offsets_says_so(bootstrap: str)
 
 async def test_a_streams_group_shows_its_subtopologies_tasks_and_offsets(bootstrap: str) -> None:
     text = await shown(_Groups(bootstrap, TIMEOUT_MS), "/group?id=streams")
-    assert "type streams members 1 topology epoch 1 lag 2 offsets" in text
+    assert "type streams members 1 group epoch 1 assignment epoch 1 topology epoch 1 lag 2 offsets" in text
     assert "jobs -0 3 – 5 5 2 app" in text
     assert "0 jobs none streams-store-changelog" in text
     assert "app /127.0.0.1 process-7 thread 0_0 1_0 1_1 1_2" in text
@@ -127,10 +164,16 @@ async def test_a_streams_group_without_a_topology_shows_no_epoch_of_it(bootstrap
 
 @pytest.mark.parametrize("path", ["/group?id=share", "/group?id=streams"])
 async def test_every_number_of_these_groups_has_a_legend(bootstrap: str, path: str) -> None:
-    text = await shown(_Groups(bootstrap, TIMEOUT_MS), path)
+    text = await shown(_Seen(bootstrap, TIMEOUT_MS), path)
     legend = text.partition("What the numbers are")[2]
     names = {
-        "/group?id=share": ("group epoch", "assignment epoch", "start offset", "last stable", "end", "lag", "members"),
-        "/group?id=streams": ("topology epoch", "committed", "last stable", "end", "lag", "pending", "members"),
+        "/group?id=share": (
+            *("group epoch", "assignment epoch", "start offset", "last stable", "end", "lag", "members"),
+            *("in flight", "acquired", "done", "deliveries: records", "offset", "released", "lost", "rejected"),
+        ),
+        "/group?id=streams": (
+            *("group epoch", "assignment epoch", "topology epoch", "committed", "last stable", "end", "lag"),
+            *("pending", "members"),
+        ),
     }[path]
     assert [name for name in names if f" {name} " not in f" {legend} "] == []

@@ -26,7 +26,9 @@ from oncelog import (
     PreparedTxnState,
     Producer,
     ProducerOptions,
+    RetriableError,
     SessionBatch,
+    ShareConsumer,
     TopicPartition,
     Transaction,
     TransactionalSession,
@@ -59,6 +61,14 @@ _READ = ConsumerOptions(
     bootstrap_timeout_ms=60_000,
     auto_offset_reset="earliest",
 )
+_SHARE: dict[str, Any] = {
+    "request_timeout_ms": TIMEOUT_MS / 2,
+    "default_api_timeout_ms": TIMEOUT_MS,
+    "retry_backoff_ms": 10,
+    "fetch_max_wait_ms": 50,
+    "bootstrap_timeout_ms": 60_000,
+    "share_acknowledgement_mode": "explicit",
+}
 _MANAGE = AdminOptions(
     request_timeout_ms=TIMEOUT_MS / 2,
     default_api_timeout_ms=TIMEOUT_MS,
@@ -76,6 +86,7 @@ class Scene:
     transactional: Producer
     consumer: Consumer
     member: Consumer
+    shared: ShareConsumer
     admin: Admin
     session: TransactionalSession
     transaction: Any = None
@@ -87,6 +98,7 @@ class Scene:
             "Delivery": (self.producer,),
             "Transaction": (self.transactional, self.member),
             "Consumer": (self.consumer, self.member),
+            "ShareConsumer": (self.shared,),
             "Admin": (self.admin,),
         }
         for client in clients.get(kind, (self.session,)):
@@ -101,6 +113,8 @@ class Scene:
             self.consumer.seek(PLACE, 1)
             while method in _OF_A_MEMBER and not self.member.assignment():
                 await self.member.poll(50)
+        elif kind == "ShareConsumer" and method != "__aiter__":
+            await accept_some(self.shared)
         elif kind in ("TransactionalSession", "SessionBatch"):
             self.batch = await first(aiter(self.session))
             await self.batch.__aenter__()
@@ -109,9 +123,17 @@ class Scene:
 
     async def close(self) -> None:
         """At once, as far as that goes: each of these returns by its deadline."""
-        for client in (self.producer, self.transactional, self.consumer, self.member, self.session):
+        for client in (self.producer, self.transactional, self.consumer, self.member, self.shared, self.session):
             await client.close(TIMEOUT_MS)
         await self.admin.close()
+
+
+async def accept_some(consumer: ShareConsumer) -> None:
+    """So that there is something to commit."""
+    while not (records := await consumer.poll(50)):
+        pass
+    for each in records:
+        consumer.acknowledge(each)
 
 
 Call = Callable[[Scene], Awaitable[Any]]
@@ -172,6 +194,15 @@ CALLS: dict[str, str | Call | tuple[Call, str]] = {
     "Consumer.group_metadata": NO_WAIT,
     "Consumer.heartbeat": lambda scene: scene.member.heartbeat(),
     "Consumer.close": (lambda scene: scene.member.close(TIMEOUT_MS), RETURNS),
+    "ShareConsumer.subscribe": NO_WAIT,
+    "ShareConsumer.subscription": NO_WAIT,
+    "ShareConsumer.assignment": NO_WAIT,
+    "ShareConsumer.poll": (lambda scene: scene.shared.poll(50), RETURNS),
+    "ShareConsumer.__aiter__": (lambda scene: first(aiter(scene.shared)), ENDLESS),
+    "ShareConsumer.acknowledge": NO_WAIT,
+    "ShareConsumer.commit_sync": (lambda scene: not_in_time(scene.shared), RETURNS),
+    "ShareConsumer.commit_async": NO_WAIT,
+    "ShareConsumer.close": (lambda scene: scene.shared.close(TIMEOUT_MS), RETURNS),
     "TransactionalSession.close": (lambda scene: scene.session.close(TIMEOUT_MS), RETURNS),
     "TransactionalSession.__aiter__": (lambda scene: first(aiter(scene.session)), ENDLESS),
     "SessionBatch.send": lambda scene: scene.batch.send(TOPIC, b"value"),
@@ -223,6 +254,13 @@ CALLS: dict[str, str | Call | tuple[Call, str]] = {
 }
 
 
+async def not_in_time(consumer: ShareConsumer) -> None:
+    """It returns the outcome of each partition."""
+    (error,) = (await consumer.commit_sync()).values()
+    assert isinstance(error, RetriableError)
+    assert error.hint
+
+
 async def delivered(producer: Producer) -> None:
     await (await producer.send_soon(TOPIC, b"value"))
 
@@ -241,7 +279,7 @@ def waiting(name: str) -> tuple[Call, str] | None:
 
 @pytest.mark.interpreted  # a compiled method is no function to inspect
 def test_every_public_method_has_a_line() -> None:
-    kinds = (Producer, Transaction, Delivery, Consumer, TransactionalSession, SessionBatch, Admin)
+    kinds = (Producer, Transaction, Delivery, Consumer, ShareConsumer, TransactionalSession, SessionBatch, Admin)
     methods = {
         f"{kind.__name__}.{name}"
         for kind in kinds
@@ -261,11 +299,17 @@ async def silent_broker(start_daemon: Start) -> AsyncIterator[SilentProxy]:
             "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
             "inter.broker.listener.name=INSIDE",
             "group.initial.rebalance.delay.ms=0",
+            "group.share.heartbeat.interval.ms=100",
+            "group.share.min.heartbeat.interval.ms=100",
+            "group.share.assignment.interval.ms=0",
             "transaction.two.phase.commit.enable=true",
         )
         proxy.upstream = ("127.0.0.1", outside)
         async with Admin(daemon.bootstrap) as admin, Producer(daemon.bootstrap) as producer:
             await admin.create_topics(NewTopic(TOPIC, 2, 1))
+            for name in CALLS:
+                if name.startswith("ShareConsumer."):
+                    await admin.alter_configs({"share.auto.offset.reset": "earliest"}, group=name)
             await producer.send(TOPIC, b"value", partition=0)
         yield proxy
 
@@ -277,6 +321,7 @@ def scene_of(name: str, address: str) -> Scene:
         transactional=Producer(address, transactional_id=name, transaction_two_phase_commit_enable=True, **_WRITE),
         consumer=Consumer(bootstrap_servers=address, **_READ),
         member=Consumer(TOPIC, bootstrap_servers=address, group_id=name, **_READ),
+        shared=ShareConsumer(TOPIC, **options, **_SHARE),
         admin=Admin(address, **_MANAGE),
         session=TransactionalSession(TOPIC, **options, transactional_id=name, consumer=_READ, producer=_WRITE),
     )

@@ -92,9 +92,12 @@ class Coordinating:
     def shard(self) -> ShareShard:
         return self.runtime.shard("any")
 
-    def stored(self) -> dict[SharePartitionKey, tuple[Snapshot, int, int]]:
-        """Everything that is known of every share-partition."""
-        return {key: (share.snapshot, share.update_count, share.snapshot_offset) for key, share in self.shard.all()}
+    def stored(self) -> dict[SharePartitionKey, tuple[Snapshot, int, int, int]]:
+        """Everything that is known of every share-partition, but for which records say it."""
+        return {
+            key: (share.snapshot, share.update_count, share.state_epoch, share.leader_epoch)
+            for key, share in self.shard.all()
+        }
 
     def restarted(self) -> "Coordinating":
         time = VirtualTime(self.time.wall_ms())

@@ -1,4 +1,5 @@
-"""Our share consumer (KIP-932) against Apache Kafka 4.3: its answers are what the client is made for."""
+"""Our share consumer (KIP-932) against our daemon, and, where its jars are, against Apache Kafka: the same tests, the
+same answers."""
 
 import asyncio
 import re
@@ -25,7 +26,7 @@ from oncelog.client import (
     TopicPartition,
     UnknownTopic,
 )
-from tests.support.kafka import serving
+from tests.support.kafka import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
 
 OVERRIDES = (
@@ -34,15 +35,15 @@ OVERRIDES = (
     "share.coordinator.state.topic.num.partitions=2",
     "group.share.min.record.lock.duration.ms=1000",
     # A member gets its first partitions with the second heartbeat.
-    "group.share.heartbeat.interval.ms=200",
-    "group.share.min.heartbeat.interval.ms=200",
+    "group.share.heartbeat.interval.ms=100",
+    "group.share.min.heartbeat.interval.ms=100",
+    "group.share.assignment.interval.ms=0",
 )
 LOCK_MS = 1_000
 """The shortest lock of a record that a group may have."""
-ON = (pytest.param("kafka", marks=pytest.mark.kafka),)
 
 
-@pytest.fixture(scope="module", params=ON)
+@pytest.fixture(scope="module", params=ON_BOTH)
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving(request.param, tmp_path_factory.mktemp(request.param), *OVERRIDES) as bootstrap:
         yield bootstrap

@@ -1,4 +1,5 @@
-"""Kafka Streams' own smoke test, unmodified, with exactly_once_v2: its client computes, its driver feeds and verifies.
+"""Kafka Streams' own smoke test, unmodified, with exactly_once_v2, in a classic group and in a streams group
+(KIP-1071): its client computes, its driver feeds and verifies.
 
 The driver writes numbers, and holds the minimum, maximum, sum, count, average and windows that come out in a dozen
 topics against what it wrote; with exactly-once it wants each of them to be exact. In the middle the client is killed
@@ -30,13 +31,14 @@ KEYS, RECORDS_PER_KEY, SECONDS = 20, 250, 15
 VERIFIED = {"min-suppressed", "min", "max", "dif", "sum", "cnt", "avg"}
 
 
-def test_the_smoke_test_of_streams_verifies_every_result(start_daemon: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+def test_the_smoke_test_of_streams_verifies_every_result(start_daemon: Start, tmp_path: Path, protocol: str) -> None:
     needs(KAFKA_TESTS, JAVA_CLASSES / "SmokeDriver.class")
     daemon = start_daemon(*QUICK_GROUPS)
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
     for future in admin.create_topics([NewTopic(name, 5, 1) for name in TOPICS]).values():
         future.result(PATIENCE_S)
-    properties = settings(daemon, tmp_path)
+    properties = settings(daemon, tmp_path, protocol)
     driving = java_command("SmokeDriver", daemon.bootstrap, str(KEYS), str(RECORDS_PER_KEY), str(SECONDS))
     with subprocess.Popen(driving, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as driver:
         try:
@@ -64,13 +66,15 @@ def running(properties: Path, directory: Path) -> Iterator[None]:
             client.kill()
 
 
-def settings(daemon: Daemon, directory: Path) -> Path:
+def settings(daemon: Daemon, directory: Path, protocol: str) -> Path:
     path = directory / "smoke.properties"
     lines = [
         f"bootstrap.servers={daemon.bootstrap}",
         "processing.guarantee=exactly_once_v2",
         f"state.dir={directory / 'state'}",
-        "session.timeout.ms=4000",
+        f"group.protocol={protocol}",
+        # The broker decides it for a streams group.
+        *(("session.timeout.ms=4000",) if protocol == "classic" else ()),
         "commit.interval.ms=200",
         "replication.factor=1",
     ]

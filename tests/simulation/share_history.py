@@ -174,6 +174,11 @@ def s6_delivery_counts_count_deliveries(facts: _Facts) -> Iterator[str]:
             at_most = min(number + sum(other.answered >= each.arrived for other in acquisitions[number:]), 2**15)
             if not 1 <= each.delivery_count <= min(at_most, facts.history.delivery_limit):
                 yield f"{place}, delivery {number}: {each}"
+            # A start knows only of deliveries that an acknowledgement or the end of a lock has written down.
+            for before in acquisitions[: number - 1]:
+                is_later = before.life == each.life and before.answered < each.arrived
+                if is_later and before.delivery_count >= each.delivery_count:
+                    yield f"{place}: {before}, then {each}"
 
 
 def s7_nobody_ends_what_is_not_his(facts: _Facts) -> Iterator[str]:

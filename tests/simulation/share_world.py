@@ -85,6 +85,7 @@ class ShareWorld:
             "offsets.topic.num.partitions=2",
             "transaction.state.log.num.partitions=2",
             "share.coordinator.state.topic.num.partitions=2",
+            "share.coordinator.state.topic.prune.interval.ms=1000",
             f"share.coordinator.snapshot.update.records.per.snapshot={self.random.choice([1, 3, 20])}",
             "group.share.min.record.lock.duration.ms=1000",
             f"group.share.record.lock.duration.ms={_LOCK_MS}",
@@ -152,6 +153,7 @@ class ShareWorld:
         self.broker.time.advance(step_ms)
         self.broker.broker.transactions.step()
         self.broker.broker.logs.step()
+        self.broker.broker.share_coordinator.step()
 
     def _guarded(self, function: Callable[[], None]) -> None:
         try:

@@ -8,6 +8,7 @@ Invariant: the text is written in a thread, so that no client waits for it.
     GET /readyz   200 when every coordinator has replayed its log and the disk or the database takes writes, or when a
                   node that stands by has followed the leader lately; else 503 with the reason
     GET /witness  mistakes of clients, as JSON; 404 without oncelog.witness.enable
+    GET /share-groups/GROUP  what a share group has in flight, and which records fail, as JSON
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from oncelog.broker.admin.collection import Collection
 from oncelog.broker.admin.messages import AdminRequest, HttpError, Response
+from oncelog.broker.admin.share_groups_route import share_group_response
 from oncelog.broker.admin.witness_route import witness_response
 from oncelog.broker.observability.catalogue import COUNTER, HISTOGRAM, PREFIX, Distribution, Sampled
 
@@ -49,7 +51,9 @@ class MetricsRoutes:
                 return Response(503 if reason else 200, {"status": "not ready", "reason": reason} if reason else _READY)
             case ("witness",):
                 return await witness_response(self._broker)
-        raise HttpError(404, "no such path: there are /metrics, /healthz, /readyz and /witness")
+            case ("share-groups", group_id):
+                return await share_group_response(self._broker, group_id)
+        raise HttpError(404, "no such path: there are /metrics, /healthz, /readyz, /witness and /share-groups/GROUP")
 
     def _not_ready(self) -> str | None:
         standing = self._broker.standing

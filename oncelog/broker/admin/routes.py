@@ -8,6 +8,7 @@ Owns: the table of paths. Does not own: HTTP (`server`), faults (`broker.faults`
     GET    /events[?since=N]       transitions and faults as they happen, as text/event-stream
     GET    /events?follow=false    those of the last 1,000 that are later than `since`, as JSON
     GET    /witness                mistakes of clients; 404 without oncelog.witness.enable
+    GET    /share-groups/GROUP     what a share group has in flight, and which of its records fail
     GET    /faults                 every rule: matched, fired, held
     POST   /faults                 plant a rule
     DELETE /faults                 remove all rules, and release what they hold
@@ -25,6 +26,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from oncelog.broker.admin.messages import AdminRequest, EventStream, HttpError, Response
+from oncelog.broker.admin.share_groups_route import share_group_response
 from oncelog.broker.admin.witness_route import witness_response
 from oncelog.broker.faults.faults import Faults
 from oncelog.broker.faults.planted import PlantedRule
@@ -86,6 +88,9 @@ class Routes:
 
     async def _witness(self, request: AdminRequest) -> Response:
         return await witness_response(self._broker)
+
+    async def _share_group(self, request: AdminRequest) -> Response:
+        return await share_group_response(self._broker, request.path[1])
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
@@ -197,6 +202,7 @@ _ROUTES: tuple[tuple[str, tuple[str, ...], _Route], ...] = (
     ("GET", ("partitions",), Routes._partitions),
     ("GET", ("events",), Routes._events),
     ("GET", ("witness",), Routes._witness),
+    ("GET", ("share-groups", _ANY), Routes._share_group),
     ("GET", ("faults",), Routes._rules),
     ("POST", ("faults",), Routes._plant),
     ("DELETE", ("faults",), Routes._remove_all),

@@ -2,19 +2,19 @@
 
 **Types.** An `Api` (`descriptor`) is a frozen value: the versions that are served, the first version of transactions
 version 2, what must be imported before the first request (`Need`), the rights that a request needs (`Rights`), what a
-read-only broker answers (`Refused`), where its response has errors (`Errors`), the one error of an API without an
-implementation (`Refusal`), what a fault rule and the witness do with it, and whether its clients are charged.
+read-only broker answers (`Refused`), where its response has errors (`Errors`), what a fault rule and the witness do
+with it, and whether its clients are charged.
 
-**Source of truth.** `clients` has the APIs of producers, consumers, groups and transactions; `administration` those of
-administrators and of the cluster, and those that are refused. `table` puts them together as `API_TABLE`, by key. No
-other module lists APIs for one of these purposes.
+**Source of truth.** `clients` has the APIs of producers, consumers, groups and transactions, `share_groups` those of
+share groups; `administration` those of administrators and of the cluster. `table` puts them together as `API_TABLE`, by
+key. No other module lists APIs for one of these purposes.
 
 **One data flow.** The readers ask the descriptor once for each API, when its code is imported, not for each request:
 
     descriptor ──▶ ApiVersions, the version gate and imports        `dispatch`, `handlers.api_versions`, `net.login`
                ──▶ what is put around its handler                   `handlers.rights`, `handlers.read_only`,
                                                                     `throttling`, `witness`
-               ──▶ its one error, or that of a fault rule           `handlers.refusals`, `faults`
+               ──▶ the error of a fault rule                        `faults`
                ──▶ compatibility.md, security.md, add-an-api.md     `tools`, and the tests that hold the pages
 
 Descriptors are data: behaviour is named by strings (`"topics.Metadata"` is a class of `handlers.rights.topics`), which

@@ -320,6 +320,7 @@ SHARING = (
         rights=_SHARED,
         read_only=Refused(_NO_GROUP),
         errors=(_shared("ShareFetchableTopicResponse"),),
+        witnessed="response",
     ),
     Api(
         ApiKey.SHARE_ACKNOWLEDGE,
@@ -329,6 +330,7 @@ SHARING = (
         rights=_SHARED,
         read_only=Refused(_NO_GROUP),
         errors=(_shared("ShareAcknowledgeTopicResponse"),),
+        witnessed="response",
     ),
 )
 

@@ -216,15 +216,6 @@ READS = None
 """A read-only broker handles the API as always: it changes nothing."""
 
 
-class Refusal(NamedTuple):
-    """The response to each request of an API without an implementation on this broker."""
-
-    error: ErrorCode
-    message: str | None = None
-    others: Fields = _NONE
-    """Fields that Kafka sets besides the error."""
-
-
 # --- the descriptor ---------------------------------------------------------------------------------------------------
 
 
@@ -254,8 +245,6 @@ class Api:
     """The lowest version listed, where it differs."""
     unstable_maximum: int | None = None
     """The highest version that Kafka may still change: served and listed only if enabled."""
-    refusal: Refusal | None = None
-    """The one error of every request, for an API without an implementation, which then needs no handler."""
     on_fault: Literal["refused", "handled", "no place"] = "refused"
     """How a fault rule returns an error: the request is refused as a whole; or handled, as it only reads, and its
     errors replaced; or there is no place for an error, and the rule is rejected."""
@@ -272,13 +261,9 @@ class Api:
         return self.key.name.lower()
 
     @property
-    def is_refused(self) -> bool:
-        return self.refusal is not None
-
-    @property
     def handler(self) -> str:
         """The module that handles its requests."""
-        return f"oncelog.broker.handlers.{'refusals' if self.is_refused else self.name}"
+        return f"oncelog.broker.handlers.{self.name}"
 
     def highest(self, with_unstable: bool) -> int:
         return self.unstable_maximum if with_unstable and self.unstable_maximum is not None else self.maximum

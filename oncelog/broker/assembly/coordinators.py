@@ -41,7 +41,6 @@ from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSAC
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.coordinator.group.shard_life import GroupShardLife
-    from oncelog.broker.coordinator.group.share.coordinator import ShareGroupCoordinator
     from oncelog.broker.coordinator.share.coordinator import ShareCoordinator
     from oncelog.broker.coordinator.share.shard import ShareShard
     from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife
@@ -147,12 +146,7 @@ def make_coordinators(
     def make_groups() -> "GroupCoordinator":
         from oncelog.broker.assembly.groups import assemble_groups
 
-        return assemble_groups(config, system, group_runtime, topics, live_config, metadata, make_share_groups)
-
-    def make_share_groups() -> "ShareGroupCoordinator":
-        from oncelog.broker.assembly.share_groups import assemble_share_groups
-
-        return assemble_share_groups(group_runtime, system.clock, topics, live_config, metadata, shares.get, slices)
+        return assemble_groups(config, system, group_runtime, topics, live_config, metadata, shares.get, slices)
 
     groups = WhenNeeded(make_groups)
 

@@ -67,6 +67,10 @@ class ShareSettings:
         return self._metadata.state.features.get(SHARE_VERSION, 0) >= 1
 
     @property
+    def assignor(self) -> str:
+        return self._live_config.current.get_str("group.share.assignors")
+
+    @property
     def max_size(self) -> int:
         return self._live_config.current.get_int("group.share.max.size")
 

@@ -15,9 +15,11 @@ from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.coordinator.group.coordinator import GroupCoordinator, GroupLimits
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
+from oncelog.broker.turns.slices import Slices
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.share.coordinator import ShareGroupCoordinator
+    from oncelog.broker.coordinator.group.share.ports import ShareStates
     from oncelog.broker.coordinator.group.streams.coordinator import StreamsGroupCoordinator
     from oncelog.broker.turns.machine import System
 
@@ -29,8 +31,14 @@ def assemble_groups(
     topics: Topics,
     live_config: LiveConfig,
     metadata: MetadataLog,
-    make_shares: "Callable[[], ShareGroupCoordinator]",
+    share_states: "Callable[[], ShareStates]",
+    slices: Slices,
 ) -> GroupCoordinator:
+    def make_shares() -> "ShareGroupCoordinator":
+        from oncelog.broker.assembly.share_groups import assemble_share_groups
+
+        return assemble_share_groups(runtime, system.clock, topics, live_config, metadata, share_states, slices)
+
     def make_streams() -> "StreamsGroupCoordinator":
         from oncelog.broker.coordinator.group.streams.coordinator import StreamsGroupCoordinator
 

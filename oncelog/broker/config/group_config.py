@@ -24,31 +24,123 @@ class GroupConfigKey:
     """The broker setting that is the upper bound."""
 
 
-def _number(name: str, default: str, doc: str, minimum: int) -> GroupConfigKey:
-    """Return a key whose three broker settings are named as Kafka names them: `share.x` and `group.share.x`,
-    `group.share.min.x`, `group.share.max.x`."""
-    kind, _, rest = name.partition(".")
-    return GroupConfigKey(
-        ConfigKey(name, ConfigType.INT, default, doc, minimum),
-        f"group.{kind}.{rest}",
-        f"group.{kind}.min.{rest}",
-        f"group.{kind}.max.{rest}",
-    )
-
-
 _TABLE = (
-    _number("consumer.heartbeat.interval.ms", "5000", "How often members send heartbeats.", 1),
-    _number("consumer.session.timeout.ms", "45000", "When a silent member is removed.", 1),
-    _number("consumer.assignment.interval.ms", "1000", "Minimum time between assignments.", 0),
-    _number("share.heartbeat.interval.ms", "5000", "How often members of a share group send heartbeats.", 1),
-    _number("share.session.timeout.ms", "45000", "When a silent member of a share group is removed.", 1),
-    _number("share.assignment.interval.ms", "1000", "Minimum time between assignments of a share group.", 0),
-    _number("share.record.lock.duration.ms", "30000", "How long a share consumer may hold a record.", 1000),
-    _number("share.delivery.count.limit", "5", "How often a record is delivered at most.", 2),
-    _number("share.partition.max.record.locks", "2000", "How many records of a partition may be in flight.", 100),
-    _number("streams.heartbeat.interval.ms", "5000", "How often members of a streams group send heartbeats.", 1),
-    _number("streams.session.timeout.ms", "45000", "When a silent member of a streams group is removed.", 1),
-    _number("streams.assignment.interval.ms", "1000", "Minimum time between assignments of a streams group.", 0),
+    GroupConfigKey(
+        ConfigKey("consumer.heartbeat.interval.ms", ConfigType.INT, "5000", "How often members send heartbeats.", 1),
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+    ),
+    GroupConfigKey(
+        ConfigKey("consumer.session.timeout.ms", ConfigType.INT, "45000", "When a silent member is removed.", 1),
+        "group.consumer.session.timeout.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+    ),
+    GroupConfigKey(
+        ConfigKey("consumer.assignment.interval.ms", ConfigType.INT, "1000", "Minimum time between assignments.", 0),
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+    ),
+    GroupConfigKey(
+        ConfigKey(
+            "share.heartbeat.interval.ms",
+            ConfigType.INT,
+            "5000",
+            "How often members of a share group send heartbeats.",
+            1,
+        ),
+        "group.share.heartbeat.interval.ms",
+        "group.share.min.heartbeat.interval.ms",
+        "group.share.max.heartbeat.interval.ms",
+    ),
+    GroupConfigKey(
+        ConfigKey(
+            "share.session.timeout.ms", ConfigType.INT, "45000", "When a silent member of a share group is removed.", 1
+        ),
+        "group.share.session.timeout.ms",
+        "group.share.min.session.timeout.ms",
+        "group.share.max.session.timeout.ms",
+    ),
+    GroupConfigKey(
+        ConfigKey(
+            "share.assignment.interval.ms",
+            ConfigType.INT,
+            "1000",
+            "Minimum time between assignments of a share group.",
+            0,
+        ),
+        "group.share.assignment.interval.ms",
+        "group.share.min.assignment.interval.ms",
+        "group.share.max.assignment.interval.ms",
+    ),
+    GroupConfigKey(
+        ConfigKey(
+            "share.record.lock.duration.ms",
+            ConfigType.INT,
+            "30000",
+            "How long a share consumer may hold a record.",
+            1000,
+        ),
+        "group.share.record.lock.duration.ms",
+        "group.share.min.record.lock.duration.ms",
+        "group.share.max.record.lock.duration.ms",
+    ),
+    GroupConfigKey(
+        ConfigKey("share.delivery.count.limit", ConfigType.INT, "5", "How often a record is delivered at most.", 2),
+        "group.share.delivery.count.limit",
+        "group.share.min.delivery.count.limit",
+        "group.share.max.delivery.count.limit",
+    ),
+    GroupConfigKey(
+        ConfigKey(
+            "share.partition.max.record.locks",
+            ConfigType.INT,
+            "2000",
+            "How many records of a partition may be in flight.",
+            100,
+        ),
+        "group.share.partition.max.record.locks",
+        "group.share.min.partition.max.record.locks",
+        "group.share.max.partition.max.record.locks",
+    ),
+    GroupConfigKey(
+        ConfigKey(
+            "streams.heartbeat.interval.ms",
+            ConfigType.INT,
+            "5000",
+            "How often members of a streams group send heartbeats.",
+            1,
+        ),
+        "group.streams.heartbeat.interval.ms",
+        "group.streams.min.heartbeat.interval.ms",
+        "group.streams.max.heartbeat.interval.ms",
+    ),
+    GroupConfigKey(
+        ConfigKey(
+            "streams.session.timeout.ms",
+            ConfigType.INT,
+            "45000",
+            "When a silent member of a streams group is removed.",
+            1,
+        ),
+        "group.streams.session.timeout.ms",
+        "group.streams.min.session.timeout.ms",
+        "group.streams.max.session.timeout.ms",
+    ),
+    GroupConfigKey(
+        ConfigKey(
+            "streams.assignment.interval.ms",
+            ConfigType.INT,
+            "1000",
+            "Minimum time between assignments of a streams group.",
+            0,
+        ),
+        "group.streams.assignment.interval.ms",
+        "group.streams.min.assignment.interval.ms",
+        "group.streams.max.assignment.interval.ms",
+    ),
     GroupConfigKey(
         ConfigKey("streams.num.standby.replicas", ConfigType.INT, "0", "How many standby members each task has.", 0),
         "group.streams.num.standby.replicas",

@@ -84,7 +84,7 @@ ONCELOG_KEYS = (
         "oncelog.metrics.listen",
         _STRING,
         None,
-        "HOST:PORT, or https://HOST:PORT, for Prometheus' /metrics, /healthz, /readyz and /witness; off when empty.",
+        "HOST:PORT, or https://HOST:PORT, of /metrics, /healthz, /readyz, /witness and /share-groups; off when empty.",
         parse=parse_http_address,
     ),
     ConfigKey(

@@ -143,6 +143,10 @@ class BrokerConfig:
         self.statsd_address = self._statsd_address()
         try:
             check_tokens(self.get)
+            if any(name.startswith(("group.share.", "group.streams.")) for name in settings):
+                from oncelog.broker.config.group_order import check_order  # few brokers set any
+
+                check_order(self.get_int)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         self.connection_limits = self._connection_limits()

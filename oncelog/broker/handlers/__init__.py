@@ -1,1 +1,1 @@
-"""One module per API, whose docstring is its contract; `refusals` has those without an implementation."""
+"""One module per API, whose docstring is its contract."""

@@ -1,6 +1,8 @@
 """DeleteGroups (42), versions 0–2: deletes empty groups with all their offsets, pending ones included (KIP-229).
 
-Each has its own result, once the tombstones are durable: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+Each has its own result, once the tombstones are durable: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP. With a share group the
+states of its share-partitions are deleted first (KIP-932); it stays, with the share coordinator's error, if they cannot
+be.
 """
 
 from oncelog.broker.requests.context import RequestContext

@@ -5,10 +5,11 @@
   read, as OffsetFetch says of one without an offset.
 - v1+ the lag: the records up to the high watermark that are neither acknowledged nor archived (KIP-1226); -1 if it is
   not known.
+- UNKNOWN_SERVER_ERROR, as in Kafka, for a group without a name, a topic without partitions, a partition below zero.
 - UNSUPPORTED_VERSION while the finalized feature share.version is 0.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.coordinator.share.values import (
@@ -53,7 +54,7 @@ def _group(
     context: RequestContext, group: DescribeShareGroupOffsetsRequestGroup
 ) -> Sliced[DescribeShareGroupOffsetsResponseGroup]:
     topics, group_id = context.broker.topics, group.group_id
-    known: list[tuple[Topic, Iterable[int]]] = []
+    known: list[tuple[Topic, Sequence[int]]] = []
     missing = []
     if group.topics is None:
         made = context.broker.groups.shares.offsets.initialized(group_id)
@@ -75,14 +76,22 @@ def _group(
             rows = [_row(index) for index in asked.partitions]
             missing.append(DescribeShareGroupOffsetsResponseTopic(topic_name=asked.topic_name, partitions=rows))
             yield len(rows)
+    if group.topics and not _is_valid(group_id, known):
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+        return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, error_code=code, error_message=code.text)
     found = []
     for topic, partitions in known:
         found.append((yield from _topic(context, group_id, topic, partitions)))
     return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, topics=[*found, *missing])
 
 
+def _is_valid(group_id: str, known: Sequence[tuple[Topic, Sequence[int]]]) -> bool:
+    """Whether the share coordinator can be asked; if not, Kafka says only that something is wrong."""
+    return not known or (bool(group_id) and all(partitions and min(partitions) >= 0 for _, partitions in known))
+
+
 def _topic(
-    context: RequestContext, group_id: str, topic: Topic, partitions: Iterable[int]
+    context: RequestContext, group_id: str, topic: Topic, partitions: Sequence[int]
 ) -> Sliced[DescribeShareGroupOffsetsResponseTopic]:
     asked: list[tuple[int, Completion[ShareState]]] = []
     for index in partitions:

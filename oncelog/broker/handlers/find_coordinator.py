@@ -23,6 +23,7 @@ from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSAC
 
 _SHARE = 2
 _SHARE_SINCE = 6
+_BATCHED_SINCE = 4
 _CHARACTERS_AN_ELEMENT = 16
 """How many characters are hashed for one element. Measured: hashing so many takes 3.5 µs."""
 _TOPIC_OF = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE, _SHARE: SHARE_GROUP_STATE}
@@ -31,14 +32,15 @@ _TOPIC_OF = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE, _SHARE: SHARE_GROUP_STAT
 def handle(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> Sliced[FindCoordinatorResponse | Completion[FindCoordinatorResponse]]:
-    keys = request.coordinator_keys if context.api_version >= 4 else (request.key,)
+    keys = request.coordinator_keys if context.api_version >= _BATCHED_SINCE else (request.key,)
     topic = _TOPIC_OF.get(request.key_type)
     if topic is None:
         text = ErrorCode.INVALID_REQUEST.text
         return _respond(context, [_error_response(key, ErrorCode.INVALID_REQUEST, text) for key in keys])
     hashed: Sequence[str | None] = keys if request.key_type != _SHARE else (yield from _share_partitions(context, keys))
     if keys and not any(place is not None for place in hashed):
-        return _respond(context, [_error_response(key, ErrorCode.INVALID_REQUEST, "") for key in keys])
+        text = "" if context.api_version >= _BATCHED_SINCE else ErrorCode.INVALID_REQUEST.text
+        return _respond(context, [_error_response(key, ErrorCode.INVALID_REQUEST, text) for key in keys])
     try:
         made = context.broker.topics.ensure_internal(topic)
     except KafkaError as error:
@@ -79,7 +81,8 @@ def _coordinator_of(context: RequestContext, topic: Topic, key: str, hashed: str
         refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return _error_response(key, refusal, refusal.text)
     host, port = address
-    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=None)
+    text = "" if context.api_version >= _BATCHED_SINCE else None
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=text)
 
 
 def _error_response(key: str, error_code: ErrorCode, message: str) -> Coordinator:
@@ -87,7 +90,7 @@ def _error_response(key: str, error_code: ErrorCode, message: str) -> Coordinato
 
 
 def _respond(context: RequestContext, coordinators: Sequence[Coordinator]) -> FindCoordinatorResponse:
-    if context.api_version >= 4:
+    if context.api_version >= _BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=coordinators)
     only = coordinators[0]
     return FindCoordinatorResponse(

@@ -148,7 +148,7 @@ def _fetch(context: RequestContext, request: ShareFetchRequest, session: ShareSe
         acquire_mode=request.share_acquire_mode,
         isolation=broker.sharing.isolation(group_id),
     )
-    fetch = ShareFetch(broker.scheduler, context.peer, session, limits)
+    fetch = ShareFetch(broker, context.peer, session, limits)
     found = yield from fetch.fetch(broker.sharing, wanted, request.share_session_epoch)
     yield _READ_ELEMENTS * len(found)
     return {**found, **fetched}

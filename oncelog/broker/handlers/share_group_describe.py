@@ -8,7 +8,6 @@
 
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions as Partitions
-from oncelog.broker.coordinator.group.share.coordinator import ASSIGNOR
 from oncelog.broker.coordinator.group.share.group import ShareGroup
 from oncelog.broker.coordinator.group.share.member import ShareMember
 from oncelog.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
@@ -45,11 +44,12 @@ def handle(context: RequestContext, request: ShareGroupDescribeRequest) -> Slice
             message = described.error.message[:_MESSAGE_CHARACTERS] or None
             groups.append(DescribedGroup(error_code=described.error.code, error_message=message, group_id=group_id))
         else:
-            groups.append((yield from _description(context.broker.topics, described.result(), operations)))
+            groups.append((yield from _description(context, described.result(), operations)))
     return ShareGroupDescribeResponse(groups=groups)
 
 
-def _description(topics: Topics, group: ShareGroup, operations: int) -> Sliced[DescribedGroup]:
+def _description(context: RequestContext, group: ShareGroup, operations: int) -> Sliced[DescribedGroup]:
+    topics = context.broker.topics
     group_epoch, assignment_epoch, state = group.epoch, group.assignment_epoch, group.state.value
     members = yield from each(tuple(group.members.values()), lambda member: _member(topics, member), 8)
     return DescribedGroup(
@@ -57,7 +57,7 @@ def _description(topics: Topics, group: ShareGroup, operations: int) -> Sliced[D
         group_state=state,
         group_epoch=group_epoch,
         assignment_epoch=assignment_epoch,
-        assignor_name=ASSIGNOR,
+        assignor_name=context.broker.groups.shares.assignor,
         members=members,
         authorized_operations=operations,
     )

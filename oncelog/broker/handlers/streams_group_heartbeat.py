@@ -34,6 +34,7 @@ from oncelog.broker.handlers.shared.streams_topics import named_topics
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.requests.throttling import Mutations
 from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.slices import TOPIC_ELEMENTS, Sliced
 from oncelog.protocol.acls import AclOperation, ResourceType
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated import streams_group_heartbeat_request as asked
@@ -64,6 +65,14 @@ def handle(
     except KafkaError as error:
         return _refuse(error)
     return streams.heartbeat(heartbeat).map(lambda result: _respond(context, result), _refuse)
+
+
+def _respond(context: RequestContext, result: HeartbeatResult) -> StreamsGroupHeartbeatResponse | Any:
+    return context.run(_create_and_respond(context, result)) if result.missing_topics else _response(result, "")
+
+
+def _create_and_respond(context: RequestContext, result: HeartbeatResult) -> Sliced[StreamsGroupHeartbeatResponse]:
+    return _response(result, (yield from _create(context, result.missing_topics)))
 
 
 def check_names(request: StreamsGroupHeartbeatRequest) -> None:
@@ -154,8 +163,8 @@ def _tasks(tasks: Sequence[asked.TaskIds] | None) -> Tasks | None:
 # --- the response ---------------------------------------------------------------------------------------------------
 
 
-def _respond(context: RequestContext, result: HeartbeatResult) -> StreamsGroupHeartbeatResponse:
-    obstacle = _create(context, result.missing_topics) if result.missing_topics else ""
+def _response(result: HeartbeatResult, obstacle: str) -> StreamsGroupHeartbeatResponse:
+    """Return the response; `obstacle` says why internal topics could not be created."""
     tasks, endpoints = result.assignment, result.endpoints
     return StreamsGroupHeartbeatResponse(
         member_id=result.member_id,
@@ -195,17 +204,23 @@ def _refuse(error: KafkaError) -> StreamsGroupHeartbeatResponse:
 # --- internal topics ------------------------------------------------------------------------------------------------
 
 
-def _create(context: RequestContext, missing: Sequence[InternalTopic]) -> str:
+def _create(context: RequestContext, missing: Sequence[InternalTopic]) -> Sliced[str]:
     """Create the topics in the name of the client; return what to add to the status if some cannot be created."""
     if not may(context, AclOperation.CREATE, ResourceType.CLUSTER, quietly=True):
-        denied = [topic.name for topic in missing if not may_create_topic(context, topic.name)]
+        denied = []
+        for topic in missing:
+            yield 1
+            if not may_create_topic(context, topic.name):
+                denied.append(topic.name)
         if denied:
             return f"; Unauthorized to CREATE on topics {', '.join(denied)}."[:_MESSAGE_CHARACTERS]
     mutations = Mutations(context, is_strict=True)
+    partition_count = sum(topic.partition_count for topic in missing)
     failed = []
     for topic in missing:
+        yield TOPIC_ELEMENTS
         try:
-            check_total(sum(each.partition_count for each in missing))
+            check_total(partition_count)
             _create_one(context, topic, mutations)
         except KafkaError as error:
             failed.append(f"{topic.name} ({error.message or error.code.text})")

@@ -1,7 +1,8 @@
 """Deciding what becomes of acquired records: acknowledged, released by their member, or their lock expired.
 
 Owns: the checks of an acknowledgement, and which state follows. Changes nothing.
-Invariant: an acknowledgement is allowed for all of its offsets, or refused.
+Invariant: an acknowledgement is allowed for all of its offsets, or refused. In Kafka the locks that a refused one has
+renewed stay renewed.
 
 KIPs: 932, 1222 (renewal). Kafka: SharePartition's acknowledge, releaseAcquiredRecords, releaseAcquisitionLockOnTimeout.
 """

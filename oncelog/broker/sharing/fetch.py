@@ -28,18 +28,23 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.sharing.manager import SharePartitionManager
-    from oncelog.broker.sharing.ports import SharePeer
-    from oncelog.broker.turns.ports import Scheduler, Timer
+    from oncelog.broker.sharing.ports import SharePeer, SharingParts
+    from oncelog.broker.turns.ports import Timer
 
 T = TypeVar("T")
 
 
-class FetchedRecords(NamedTuple):
+class FetchedRecords:
     """What the response has of a partition."""
 
-    code: ErrorCode
-    records: bytes | memoryview = b""
-    acquired: Sequence[AcquiredRecords] = ()
+    __slots__ = ("acquired", "code", "records")
+
+    def __init__(
+        self, code: ErrorCode, records: memoryview | bytes = b"", acquired: Sequence[AcquiredRecords] = ()
+    ) -> None:
+        self.code: Final = code
+        self.records: Final = records
+        self.acquired: Final = acquired
 
 
 Fetched = Mapping[PartitionId, FetchedRecords]
@@ -87,18 +92,18 @@ class ShareFetch:
         "_lives",
         "_member_id",
         "_moved",
+        "_parts",
         "_peer",
         "_pending_count",
-        "_scheduler",
         "_session",
         "_state",
         "_timer",
     )
 
     def __init__(
-        self, scheduler: "Scheduler", peer: "SharePeer", session: ShareSession, limits: ShareFetchLimits
+        self, parts: "SharingParts", peer: "SharePeer", session: ShareSession, limits: ShareFetchLimits
     ) -> None:
-        self._scheduler = scheduler
+        self._parts = parts
         self._peer = peer
         self._session = session
         self._member_id = session.key.member_id
@@ -163,7 +168,7 @@ class ShareFetch:
             return
         self._go_on()
         if self._state is _State.WAITING:
-            self._timer = self._scheduler.call_later(self._limits.max_wait_ms, self._on_time_up)
+            self._timer = self._parts.purgatory.wait(self._limits.max_wait_ms, self._on_time_up)
 
     def on_moved(self, partition: PartitionId) -> None:
         """See `RecordsWaiter`. Other partitions of the same flush round belong to the response: it goes on after this
@@ -171,7 +176,7 @@ class ShareFetch:
         self._moved[partition] = None
         if self._state is _State.WAITING and not self._is_due:
             self._is_due = True
-            self._scheduler.call_soon(self._on_due)
+            self._parts.scheduler.call_soon(self._on_due)
 
     def on_ended(self, partition: PartitionId, error: KafkaError) -> None:
         """See `RecordsWaiter`."""
@@ -273,9 +278,9 @@ class ShareFetch:
                     self._errors[each] = error
                 continue
             wanted = Wanted(records_left, limits.batch_size, limits.acquire_mode)
-            batches = self._lives[each].acquire(self._member_id, wanted, reading, read)
-            records_left -= sum([acquired.record_count for acquired in batches.acquired])
-            fetched[each] = FetchedRecords(ErrorCode.NONE, *batches)
+            records, acquired = self._lives[each].acquire(self._member_id, wanted, reading, read)
+            records_left -= sum([records_of.record_count for records_of in acquired])
+            fetched[each] = FetchedRecords(ErrorCode.NONE, records, acquired)
         for each, refusal in self._errors.items():
             fetched[each] = FetchedRecords(refusal.code)
         self._leave()
@@ -286,7 +291,7 @@ class ShareFetch:
             return
         self._state = _State.ENDED
         if self._timer is not None:
-            self._timer.cancel()
+            self._parts.purgatory.end_wait(self._timer)
         if self._session.waiter is self:
             self._session.waiter = None
         self._peer.on_disconnect = None

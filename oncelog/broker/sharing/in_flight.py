@@ -150,7 +150,8 @@ class InFlight:
         del self._first_offsets[:done]
 
     def move_start(self, log_start_offset: int) -> None:
-        """Forget all before a later start of the log."""
+        """Forget all before a later start of the log, locks included; in Kafka these last until they expire, and its
+        start offset may move back then."""
         self.complete -= self.complete_within(self.start, log_start_offset - 1)
         self.start = log_start_offset
         # Before the start offset nothing is counted as terminal: archived there is only no longer locked or available.

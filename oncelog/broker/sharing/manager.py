@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.share.values import SharePartitionKey
 from oncelog.broker.log.values import FetchIsolation
+from oncelog.broker.sharing.failures import FailedDeliveries
 from oncelog.broker.sharing.partition_life import SharePartitionLife
 from oncelog.broker.sharing.session_cache import ShareSessionCache
 from oncelog.broker.sharing.sessions import PartitionId, ShareSession
@@ -32,6 +33,7 @@ class SharePartitionManager:
         self._persister = persister
         self.settings = settings
         self.sessions = ShareSessionCache(lambda: settings.max_share_sessions, self._on_session_ended)
+        self.failures = FailedDeliveries()
         self._lives: dict[str, dict[PartitionId, SharePartitionLife]] = {}
         """By group."""
 
@@ -59,7 +61,9 @@ class SharePartitionManager:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         log = topics.partition(topic.name, partition.partition)
         key = SharePartitionKey(group_id, partition.topic_id, partition.partition)
-        life = SharePartitionLife(key, log, self._parts, self._persister, self.settings, self._on_life_ended)
+        life = SharePartitionLife(
+            key, log, self._parts, self._persister, self.settings, self.failures, self._on_life_ended
+        )
         self._lives.setdefault(group_id, {})[partition] = life
         life.begin()
         return life
@@ -67,6 +71,15 @@ class SharePartitionManager:
     def find(self, group_id: str, partition: PartitionId) -> SharePartitionLife | None:
         """Return the life of a share-partition; None if it is not in use."""
         return self._lives.get(group_id, {}).get(partition)
+
+    def find_by_key(self, key: SharePartitionKey) -> SharePartitionLife | None:
+        """Do as `find`."""
+        return self.find(key.group_id, PartitionId(key.topic_id, key.partition))
+
+    def known(self, group_id: str) -> list[SharePartitionKey]:
+        """Return the share-partitions of a group that are in use, and those with records that have failed."""
+        in_use = [SharePartitionKey(group_id, *each) for each in self._lives.get(group_id, {})]
+        return list(dict.fromkeys((*in_use, *self.failures.keys(group_id))))
 
     def acknowledge(
         self, group_id: str, member_id: str, partition: PartitionId, batches: Sequence[AcknowledgementBatch]

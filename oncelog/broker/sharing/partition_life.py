@@ -19,6 +19,7 @@ from oncelog.broker.config.offset_reset import parse_offset_reset
 from oncelog.broker.coordinator.share.values import UNINITIALIZED_START_OFFSET, SharePartitionKey, ShareState
 from oncelog.broker.log.partition_log import PartitionLog, Records
 from oncelog.broker.log.values import FetchIsolation, ReadBounds
+from oncelog.broker.sharing.failures import FailedDeliveries
 from oncelog.broker.sharing.fetched import read_fetched
 from oncelog.broker.sharing.first_offset import first_offset
 from oncelog.broker.sharing.partition import SharePartition
@@ -61,17 +62,15 @@ class Reading(NamedTuple):
     bounds: ReadBounds
 
 
-class Batches(NamedTuple):
-    """Some records of what was read, in whole batches, and which of them their member has acquired."""
-
-    records: memoryview
-    acquired: Sequence[AcquiredRecords]
+AcquiredBatches = tuple[memoryview, Sequence[AcquiredRecords]]
+"""Some of what was read, in whole batches, and which of their records the member has acquired."""
 
 
 class SharePartitionLife:
     """A Watcher of its log (`broker.fetching.purgatory`)."""
 
     __slots__ = (
+        "_failures",
         "_is_held",
         "_key",
         "_leader_epoch",
@@ -97,6 +96,7 @@ class SharePartitionLife:
         parts: "SharingParts",
         persister: "SharePersister",
         settings: "ShareGroupSettings",
+        failures: FailedDeliveries,
         on_ended: "Callable[[SharePartitionLife], None]",
     ) -> None:
         self._key = key
@@ -106,6 +106,7 @@ class SharePartitionLife:
         self._parts = parts
         self._persister = persister
         self._settings = settings
+        self._failures = failures
         self._on_ended = on_ended
         self._state: SharePartition | None = None
         """None until it is loaded."""
@@ -258,7 +259,7 @@ class SharePartitionLife:
         self._is_held = False
         self._wake()
 
-    def acquire(self, member_id: str, wanted: "Wanted", reading: Reading, read: Records) -> Batches:
+    def acquire(self, member_id: str, wanted: "Wanted", reading: Reading, read: Records) -> AcquiredBatches:
         """Acquire what a member wants of the records that were read."""
         records, aborted = read
         state = self._state
@@ -276,7 +277,7 @@ class SharePartitionLife:
         if not acquired:
             return _NO_BATCHES
         start_bytes, end_bytes = fetched.bytes_of(acquired)
-        return Batches(records[start_bytes:end_bytes], acquired)
+        return records[start_bytes:end_bytes], acquired
 
     # -- changes
 
@@ -289,7 +290,10 @@ class SharePartitionLife:
             change = state.acknowledge(member_id, batches, self._limits(), self._parts.clock.monotonic_ms())
         except KafkaError as error:
             return Completion.failed(error)
-        return self._commit(state, change)
+        written = self._commit(state, change)
+        if written.error is None:
+            self._failures.on_acknowledged(self._key, batches, change.runs)
+        return written
 
     def release(self, member_id: str) -> None:
         """The session of a member has ended: what it holds is available again; if that is refused, once its locks have
@@ -298,8 +302,8 @@ class SharePartitionLife:
         if state is None or self._refusal is not None:
             return
         change = state.release(member_id, self._limits())
-        if change.runs:
-            self._commit(state, change)
+        if change.runs and self._commit(state, change).error is None:
+            self._failures.on_lost(self._key, change.runs)
 
     def _on_time(self) -> None:
         self._timer = None
@@ -307,6 +311,7 @@ class SharePartitionLife:
         if state is None:
             return
         change = state.expire(self._parts.clock.monotonic_ms(), self._limits())
+        self._failures.on_lost(self._key, change.runs)
         if change.runs and self._commit(state, change).error is not None and self._refusal is None:
             state.apply(change)
             self._wake()
@@ -378,7 +383,7 @@ class Wanted(NamedTuple):
 
 
 NOTHING: Final[Records] = (memoryview(b""), None)
-_NO_BATCHES: Final = Batches(memoryview(b""), ())
+_NO_BATCHES: Final[AcquiredBatches] = (memoryview(b""), ())
 
 
 def _same(_: None) -> None:

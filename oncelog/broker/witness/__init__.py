@@ -12,7 +12,7 @@ forgets everything.
 
 **One data flow.**
 
-    request, response ──▶ facts             `requests`, around the handlers of nine APIs; `facts` reads the messages
+    request, response ──▶ facts             `requests`, around the handlers of eleven APIs; `facts` reads the messages
     facts ──▶ tables ──▶ sightings          `witness`: plain values in, no message, no network, time from a Clock
     sightings ──▶ JSON                      GET /witness of `broker.admin`; `oncelog witness`, `Broker.findings()`
 

@@ -4,15 +4,18 @@ Owns: where messages have what the witness needs. Does not own: which APIs are w
 follows (`witness`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.apis.table import TRANSACTION_V2_SINCE
 from oncelog.broker.cluster.metadata_log import ResourceType
 from oncelog.broker.config.group_config import group_config_value
 from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.sharing.values import RENEW
 from oncelog.broker.witness.findings import Sender, shortened
-from oncelog.broker.witness.witness import Batch, Witness
+from oncelog.broker.witness.holdings import MOST_RANGES
+from oncelog.broker.witness.witness import Acknowledged, Batch, SharedBy, Witness
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import HEADER_SIZE, NO_PRODUCER_ID, read_header
@@ -32,6 +35,10 @@ if TYPE_CHECKING:  # each is imported when its API is used first
     from oncelog.protocol.generated.offset_commit_response import OffsetCommitResponse
     from oncelog.protocol.generated.produce_request import ProduceRequest
     from oncelog.protocol.generated.produce_response import ProduceResponse
+    from oncelog.protocol.generated.share_acknowledge_request import ShareAcknowledgeRequest
+    from oncelog.protocol.generated.share_acknowledge_response import ShareAcknowledgeResponse
+    from oncelog.protocol.generated.share_fetch_request import ShareFetchRequest
+    from oncelog.protocol.generated.share_fetch_response import ShareFetchResponse
     from oncelog.protocol.generated.txn_offset_commit_request import TxnOffsetCommitRequest
     from oncelog.protocol.generated.txn_offset_commit_response import TxnOffsetCommitResponse
 
@@ -41,6 +48,8 @@ _NO_GENERATION = -1
 MOST_TOPICS = 1_000
 MOST_PARTITIONS = 100
 """The most partitions looked at in one request, and in one topic of it. Measured: 1,000 topics of a Fetch take 5 ms."""
+MOST_ACKNOWLEDGED = 1_000
+"""The most ranges looked at in the acknowledgement of one partition."""
 
 # --- known from the request -------------------------------------------------------------------------------------------
 
@@ -167,6 +176,80 @@ def end_txn(witness: Witness, context: RequestContext, request: "EndTxnRequest",
             is_commit=request.committed,
             is_version_1=context.api_version < _V2_SINCE,
         )
+
+
+def share_fetch(
+    witness: Witness, context: RequestContext, request: "ShareFetchRequest", response: "ShareFetchResponse"
+) -> None:
+    if response.error_code:
+        return
+    errors = {
+        (topic.topic_id, partition.partition_index): partition.acknowledge_error_code
+        for topic in response.responses[:MOST_TOPICS]
+        for partition in topic.partitions[:MOST_PARTITIONS]
+    }
+    _acknowledged(witness, context, request, errors, response.acquisition_lock_timeout_ms)
+    for topic in response.responses[:MOST_TOPICS]:
+        for partition in topic.partitions[:MOST_PARTITIONS]:
+            ranges = [(each.first_offset, each.last_offset) for each in partition.acquired_records[:MOST_RANGES]]
+            if ranges:
+                shared = _shared_by(context, request, topic.topic_id, partition.partition_index)
+                witness.on_acquired(shared, ranges, response.acquisition_lock_timeout_ms)
+
+
+def share_acknowledge(
+    witness: Witness, context: RequestContext, request: "ShareAcknowledgeRequest", response: "ShareAcknowledgeResponse"
+) -> None:
+    if response.error_code:
+        return
+    errors = {
+        (topic.topic_id, partition.partition_index): partition.error_code
+        for topic in response.responses[:MOST_TOPICS]
+        for partition in topic.partitions[:MOST_PARTITIONS]
+    }
+    _acknowledged(witness, context, request, errors, response.acquisition_lock_timeout_ms)
+
+
+def _acknowledged(
+    witness: Witness,
+    context: RequestContext,
+    request: "ShareFetchRequest | ShareAcknowledgeRequest",
+    errors: "Mapping[tuple[UUID, int], int]",
+    lock_ms: int,
+) -> None:
+    """Note the acknowledgements of a request; `errors` is what the response says of each partition."""
+    for topic in request.topics[:MOST_TOPICS]:
+        for row in topic.partitions[:MOST_PARTITIONS]:
+            error = errors.get((topic.topic_id, row.partition_index))
+            if not row.acknowledgement_batches or error is None:
+                continue
+            acknowledged = list(islice(_ranges(row.acknowledgement_batches), MOST_ACKNOWLEDGED))
+            shared = _shared_by(context, request, topic.topic_id, row.partition_index)
+            if not error:
+                witness.on_acknowledged(_sender(witness, context), shared, acknowledged, lock_ms)
+            elif error == ErrorCode.INVALID_RECORD_STATE:
+                witness.on_refused_acknowledgement(_sender(witness, context), shared, acknowledged)
+
+
+def _ranges(batches: Iterable[Any]) -> Iterator[Acknowledged]:
+    """Yield what acknowledgement batches say, cut where renewals begin and end."""
+    for batch in batches:
+        types = batch.acknowledge_types
+        if len(types) == 1:
+            yield Acknowledged(batch.first_offset, batch.last_offset, types[0] == RENEW)
+            continue
+        offset = batch.first_offset
+        for is_renewal, each in groupby(types, RENEW.__eq__):
+            count = len(list(each))
+            yield Acknowledged(offset, offset + count - 1, is_renewal)
+            offset += count
+
+
+def _shared_by(
+    context: RequestContext, request: "ShareFetchRequest | ShareAcknowledgeRequest", topic_id: "UUID", partition: int
+) -> SharedBy:
+    group, member_id = shortened(request.group_id or ""), shortened(request.member_id or "")
+    return SharedBy(group, member_id, _topic_name(context, "", topic_id), partition)
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ _DEFAULT_ID = re.compile(
     "(?P<java>(?:consumer|producer)-.+)"
     "|(?P<aiokafka>aiokafka-(?:producer-)?[0-9].*)"
     "|(?P<kafka_python>kafka-python-(?:consumer-|producer-)?[0-9].*)"
-    "|(?P<oncelog>oncelog-(?:consumer|producer))"
+    "|(?P<oncelog>oncelog-(?:consumer|producer|share-consumer))"
     "|(?P<librdkafka>rdkafka)|(?P<franz_go>kgo)|(?P<sarama>sarama)|(?P<kafkajs>kafkajs)"
     "|(?P<none>)"
 )

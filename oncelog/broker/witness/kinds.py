@@ -60,6 +60,18 @@ TORN_TRANSACTIONS: Final = Kind(
     "cluster.",
 )
 ACKS_BELOW_ALL: Final = Kind("acks-below-all", "look", "Set acks=all on this producer, or let it write other topics.")
+LATE_ACKNOWLEDGEMENT: Final = Kind(
+    "late-acknowledgement",
+    "wrong",
+    "Renew the lock while the work lasts, fetch fewer records at a time, or set a longer share.record.lock.duration.ms "
+    "for the group.",
+)
+SHARE_GROUP_BESIDE_TRANSACTIONS: Final = Kind(
+    "share-group-beside-transactions",
+    "look",
+    "Read with a consumer group and send_offsets_to_transaction(), or make the results safe to write twice: an "
+    "acknowledgement is not part of a transaction.",
+)
 
 KINDS: Final = (
     OFFSETS_OUTSIDE_TRANSACTION,
@@ -70,4 +82,6 @@ KINDS: Final = (
     COMMIT_AFTER_FAILED_PRODUCE,
     TORN_TRANSACTIONS,
     ACKS_BELOW_ALL,
+    LATE_ACKNOWLEDGEMENT,
+    SHARE_GROUP_BESIDE_TRANSACTIONS,
 )

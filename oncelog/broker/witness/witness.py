@@ -30,12 +30,15 @@ from oncelog.broker.witness.findings import (
     Subject,
     shortened,
 )
+from oncelog.broker.witness.holdings import Held, Holdings
 from oncelog.broker.witness.kinds import (
     ACKS_BELOW_ALL,
     COMMIT_AFTER_FAILED_PRODUCE,
     GROUP_METADATA_MISSING,
+    LATE_ACKNOWLEDGEMENT,
     OFFSETS_OUTSIDE_TRANSACTION,
     READS_UNCOMMITTED,
+    SHARE_GROUP_BESIDE_TRANSACTIONS,
     TORN_TRANSACTIONS,
     TRANSACTION_TIMEOUT,
     TRANSACTIONAL_ID_SHARED,
@@ -75,6 +78,23 @@ class Batch(NamedTuple):
             return False
         is_part = self.base_sequence == failed.base_sequence and self.record_count < failed.record_count
         return self.crc == failed.crc or (failed.error == "MESSAGE_TOO_LARGE" and is_part)
+
+
+class SharedBy(NamedTuple):
+    """A partition that a member of a share group reads."""
+
+    group: str
+    member_id: str
+    topic: str
+    partition: int
+
+
+class Acknowledged(NamedTuple):
+    """A range of records that a member of a share group has acknowledged."""
+
+    first_offset: int
+    last_offset: int
+    is_renewal: bool
 
 
 @dataclass(slots=True)
@@ -123,6 +143,7 @@ class Witness:
         self._groups: Recent[str, _Group] = Recent(limit)
         self._failed: Recent[tuple[int, int], list[Batch]] = Recent(limit)
         """The batches of open transactions that have a failed one, by producer id and epoch."""
+        self._holdings: Recent[SharedBy, Holdings] = Recent(limit)
         self._found: Recent[Key, Sighting] = Recent(limit)
 
     def report(self) -> Report:
@@ -137,6 +158,7 @@ class Witness:
             "transactional_ids": self._transactional_ids,
             "groups": self._groups,
             "producers": self._failed,
+            "share_partitions": self._holdings,
             "findings": self._found,
         }
         return Report(tuple(findings), {name: table.forgotten_count for name, table in tables.items()})
@@ -275,6 +297,59 @@ class Witness:
             subject = Subject(transactional_id=transactional_id)
             seen = "ends transactions by version 1: a request that comes late can be taken for one of the next"
             self._note(TORN_TRANSACTIONS, sender, "", subject, seen)
+
+    # --- share groups -------------------------------------------------------------------------------------------------
+
+    def on_acquired(self, shared: SharedBy, ranges: Iterable[tuple[int, int]], lock_ms: int) -> None:
+        """Note that records were handed to a member of a share group; a range has its first and last offset."""
+        holdings = self._holdings.use(shared, Holdings)
+        until_ms = MonotonicMs(self._clock.monotonic_ms() + lock_ms)
+        for first_offset, last_offset in ranges:
+            holdings.hold(Held(first_offset, last_offset, lock_ms, until_ms))
+
+    def on_acknowledged(
+        self, sender: Sender, shared: SharedBy, acknowledged: Sequence[Acknowledged], lock_ms: int
+    ) -> None:
+        """Note an acknowledgement that was accepted; renewed locks last for `lock_ms` from now."""
+        holdings = self._holdings.get(shared)
+        if holdings is not None:
+            until_ms = MonotonicMs(self._clock.monotonic_ms() + lock_ms)
+            for first_offset, last_offset, is_renewal in acknowledged:
+                if is_renewal:
+                    holdings.renew(first_offset, last_offset, lock_ms, until_ms)
+                else:
+                    holdings.take(first_offset, last_offset)
+            if not holdings:
+                self._holdings.take(shared)
+        if self._is_input_of(sender.client, (shared.topic,)) and not all(each.is_renewal for each in acknowledged):
+            seen = "acknowledges what it reads in a share group, while it writes in transactions"
+            subject = Subject(topic=shared.topic, group=shared.group)
+            self._note(SHARE_GROUP_BESIDE_TRANSACTIONS, sender, shared.group, subject, seen)
+
+    def on_refused_acknowledgement(
+        self, sender: Sender, shared: SharedBy, acknowledged: Sequence[Acknowledged]
+    ) -> None:
+        """Note an acknowledgement of records that are not the member's, or no longer (INVALID_RECORD_STATE)."""
+        holdings = self._holdings.get(shared)
+        if holdings is None:
+            return
+        monotonic_ms = self._clock.monotonic_ms()
+        held = holdings.overdue([(each.first_offset, each.last_offset) for each in acknowledged], monotonic_ms)
+        if held is None:
+            return
+        for each in acknowledged:
+            holdings.take(each.first_offset, each.last_offset)
+        records = (
+            f"record {held.first_offset}"
+            if held.first_offset == held.last_offset
+            else f"records {held.first_offset} to {held.last_offset}"
+        )
+        seen = (
+            f"acknowledges {records} of partition {shared.partition} {monotonic_ms - held.until_ms} ms after the lock "
+            f"of {held.lock_ms} ms ran out: another member may have been handed the same"
+        )
+        subject = Subject(topic=shared.topic, group=shared.group)
+        self._note(LATE_ACKNOWLEDGEMENT, sender, shared.group, subject, seen)
 
     # --- findings -----------------------------------------------------------------------------------------------------
 

@@ -177,7 +177,7 @@ class Exchange:
         node.with_fetch, node.alone = [], []
         if node.task is not None or node.session.is_new:
             # A node whose last request has no response ends the session when the connection ends.
-            self._complete_all(acknowledged, _not_in_session())
+            self._complete_all(acknowledged, _not_in_session() if node.session.is_new else _closed())
             return
         request = acknowledge_request(self._settings, FINAL_EPOCH, acknowledged)
         node.session.start_anew()

@@ -18,7 +18,6 @@ from oncelog.broker.cluster.metadata_log import ClusterState, ResourceType, Topi
 from oncelog.broker.cluster.topic_rules import check_topic_name
 from oncelog.broker.config.changes import find_resource
 from oncelog.broker.config.settings import BrokerConfig
-from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.broker.storage.local.checkpoints import LEADER_EPOCHS
 from oncelog.broker.storage.local.partition_directory import (
     PARTITION_METADATA,
@@ -28,10 +27,9 @@ from oncelog.broker.storage.local.partition_directory import (
 )
 from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
 from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
-from oncelog.protocol.errors import KafkaError, ProtocolError
+from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.register_broker_record import RegisterBrokerRecord
 from oncelog.protocol.printable import printable_names
-from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE
 from oncelog.tools.adopt.kafka_dirs import AdoptError, KafkaDir, Place
 from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY, NO_LEADER, KafkaMetadata, KafkaPartition
@@ -45,9 +43,6 @@ _SUFFIXES = {
     "-future": "are left out: replicas on their way to another log directory",
     "-stray": "are left out: Kafka has set them aside",
 }
-_GROUPS_WITHOUT_COORDINATOR = {11: "share groups"}
-"""The kinds of groups without a coordinator here, by the type of the key of a group's own record in
-`__consumer_offsets`."""
 
 
 class Fate(Enum):
@@ -132,7 +127,6 @@ def make_plan(dirs: Sequence[KafkaDir], metadata: KafkaMetadata, config: BrokerC
         *_rows_of_state(state, [topic for topic, _ in topics], placed.partitions),
         *placed.rows(),
         *_rows_of_settings(metadata.state, first.node_id, taking),
-        *_rows_of_groups(placed.partitions),
         *_rows_of_entries(dirs),
     ]
     return Plan(first.node_id, state, topics, placed.partitions, [row for row in rows if row.count])
@@ -352,33 +346,3 @@ def _rows_of_entries(dirs: Sequence[KafkaDir]) -> Iterator[Row]:
     for suffix, outcome in _SUFFIXES.items():
         names = [name for each in dirs for name in each.directories(suffix)]
         yield Row(f"directories *{suffix}", len(names), Fate.LEFT, outcome)
-
-
-# --- groups that have no coordinator here -----------------------------------------------------------------------------
-
-
-def _rows_of_groups(partitions: Sequence[FoundPartition]) -> Iterator[Row]:
-    alive: dict[tuple[int, bytes], bool] = {}
-    for found in partitions:
-        if found.topic.name == CONSUMER_OFFSETS:
-            alive.update(_groups_in(found))
-    for kind, what in _GROUPS_WITHOUT_COORDINATOR.items():
-        count = sum(is_alive for (each, _), is_alive in alive.items() if each == kind)
-        yield Row(what, count, Fate.LEFT, "stay in the log, and are not served")
-
-
-def _groups_in(found: FoundPartition) -> Iterator[tuple[tuple[int, bytes], bool]]:
-    """Yield (kind, key) of each record of such a group, and whether it is one and not its tombstone."""
-    for base_offset in found.segments:
-        file = found.kafka_dir.disk.open(f"{found.directory}/{file_name(base_offset, LOG_SUFFIX)}")
-        for header, batch in BatchScan(file.read_view, file.size_bytes, base_offset, has_gaps=True):
-            if header.is_control:
-                continue
-            try:
-                for record in decode_records(batch):
-                    kind = int.from_bytes(record.key[:2], "big") if record.key is not None else -1
-                    if kind in _GROUPS_WITHOUT_COORDINATOR:
-                        yield (kind, bytes(record.key or b"")), record.value is not None
-            except ProtocolError:
-                break  # recovery says where
-        file.close()

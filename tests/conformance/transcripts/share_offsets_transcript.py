@@ -30,7 +30,7 @@ def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
     talk = OffsetTalk(broker)
     talk.prepare(log=2, other=1)
-    for part in (nowhere, described, altered, removed, lags, kinds):
+    for part in (nowhere, described, altered, removed, lags, kinds, no_partition):
         for question, answer in part(talk):
             yield f"{part.__name__}: {question}", answer
 
@@ -73,7 +73,7 @@ def nowhere(talk: OffsetTalk) -> Told:
     """Of groups of which nothing is known."""
     for group_id in ("nobody", "", " "):
         yield f"{group_id!r}, all", talk.offsets(group_id)
-        yield f"{group_id!r}, some", talk.offsets(group_id, {"log": [0, 1, 2], "gone": [0], "": [0]})
+        yield f"{group_id!r}, some", talk.offsets(group_id, {"log": [1, 0], "gone": [0], "": [0]})
         yield f"{group_id!r}, no partitions", talk.offsets(group_id, {"log": []})
         yield f"{group_id!r}, no topics", talk.offsets(group_id, {})
         yield f"{group_id!r}, delete", talk.remove(group_id, "log")
@@ -92,11 +92,11 @@ def described(talk: OffsetTalk) -> Told:
     talk.ready("described", "log")
     for version in (0, 1):
         yield f"joined, version {version}", talk.offsets("described", version=version)
-        places = {"log": [1, 0, 7], "other": [0], "gone": [0]}
+        places = {"log": [1, 0], "other": [0], "gone": [0]}
         yield f"joined, some, version {version}", talk.offsets("described", places, version)
     yield "a partition below zero", talk.offsets("described", {"log": [0, -1]})
     member = ShareMember(talk, "described")
-    yield "fetched", member.records(0, 1)
+    yield "fetched", member.records(0)
     yield "fetched, offsets", talk.offsets("described")
     yield "acknowledged", member.done((0, 4, [ACCEPT]), (5, 5, [RELEASE]), (7, 9, [ACCEPT]))
     for version in (0, 1):
@@ -185,3 +185,8 @@ def kinds(talk: OffsetTalk) -> Told:
     yield "describe some", talk.offsets("consumer", {"log": [0]})
     yield "alter", talk.alter("consumer", ("log", {0: 1}))
     yield "delete", talk.remove("consumer", "log")
+
+
+def no_partition(talk: OffsetTalk) -> Told:
+    """Kafka's group coordinator asks for half a minute before it believes that there is none."""
+    yield "beside one that is there", talk.offsets("described", {"log": [0, 7]})

@@ -36,6 +36,7 @@ EVERY_ROUTE = [
     *((method, "/" + "/".join(each.replace("*", "7") for each in pattern)) for method, pattern, _ in _ROUTES),
     ("GET", "/metrics"),
     ("GET", "/witness"),
+    ("GET", "/share-groups/7"),
 ]
 HOST, GOOD = "Host: localhost:9644", f"Authorization: Bearer {SECRET.decode()}"
 

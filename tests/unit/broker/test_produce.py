@@ -89,6 +89,7 @@ def test_what_is_addressed_wrongly_is_refused_as_kafka_does(
 ) -> None:
     for name in INTERNAL_TOPICS:
         broker.broker.topics.ensure_internal(name)
+    broker.time.settle()
     assert ask(broker, good(), **options) is expected  # type: ignore[arg-type]
 
 

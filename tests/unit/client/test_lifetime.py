@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 
-from oncelog.client import Admin, Consumer, InvalidState, Producer, ShareConsumer, TransactionalSession
+from oncelog.client import Admin, Consumer, InvalidState, Producer, ShareConsumer, ShareRecord, TransactionalSession
 from oncelog.client.values.lifetime import Lifetime
 from tests.daemon.test_client_deadlines import CALLS, PLACE, TOPIC, waiting
 from tests.fakes.scripted_answers import OF_A_PRODUCER
@@ -139,6 +139,7 @@ class Scene:
         self.consumer = await Consumer(bootstrap_servers=HOST, group_id="mine").__aenter__()
         self.consumer.assign([PLACE])
         self.member = self.consumer
+        self.shared = await CLIENTS["ShareConsumer"]().__aenter__()
         self.session: Any = await CLIENTS["TransactionalSession"]().__aenter__()
         self.transaction = await self.transactional.transaction().__aenter__()
         self.delivery = await self.producer.send_soon(TOPIC, b"value", partition=0)
@@ -146,7 +147,7 @@ class Scene:
         await self.batch.__aenter__()
 
     async def close(self) -> None:
-        for each in (self.session, self.consumer, self.admin):
+        for each in (self.session, self.consumer, self.shared, self.admin):
             await each.close()
         for producer in (self.producer, self.transactional):
             await producer.close(0)
@@ -166,7 +167,7 @@ def orphans() -> Iterator[Scene]:
     found = Scene()
     end(found.loop)
     yield found
-    for each in (found.producer, found.transactional, found.admin, found.consumer, found.session):
+    for each in (found.producer, found.transactional, found.admin, found.consumer, found.shared, found.session):
         each._lifetime.close()
 
 
@@ -176,6 +177,7 @@ async def called(call: Callable[[], Any]) -> Any:
 
 
 WAITING = [name for name in CALLS if waiting(name)]
+SHARED = ShareRecord(TOPIC, 0, 0, 0, None, None, (), 1)
 CLIENT_OF = {"Transaction": "Producer", "Delivery": "Producer", "SessionBatch": "TransactionalSession"}
 AT_ONCE: dict[str, Callable[[Scene], Any]] = {
     "Consumer.assign": lambda scene: scene.consumer.assign([PLACE]),
@@ -184,6 +186,11 @@ AT_ONCE: dict[str, Callable[[Scene], Any]] = {
     "Consumer.pause": lambda scene: scene.consumer.pause(PLACE),
     "Consumer.resume": lambda scene: scene.consumer.resume(PLACE),
     "Consumer.commit_async": lambda scene: scene.consumer.commit_async(),
+    "ShareConsumer.subscribe": lambda scene: scene.shared.subscribe(TOPIC),
+    "ShareConsumer.subscription": lambda scene: scene.shared.subscription(),
+    "ShareConsumer.assignment": lambda scene: scene.shared.assignment(),
+    "ShareConsumer.acknowledge": lambda scene: scene.shared.acknowledge(SHARED),
+    "ShareConsumer.commit_async": lambda scene: scene.shared.commit_async(),
     "Delivery.add_done_callback": lambda scene: scene.delivery.add_done_callback(print),
 }
 ASKS_NOTHING = {"Producer.transaction", "Delivery.done", "Delivery.result", "Consumer.group_metadata"}

@@ -1,8 +1,10 @@
 """What the topics of a topology must be like: counts that follow from each other, and topologies that nothing fits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.coordinator.group.streams.internal_topics import ConfiguredTopology, StatusCode, configure
@@ -124,6 +126,69 @@ def test_a_long_list_of_missing_topics_is_cut_short() -> None:
     problem = configured({}, Subtopology("0", ("e", "d", "c", "b"))).problem
     assert problem is not None
     assert problem.detail == "Source topics b, c, d and 1 additional topics are missing."
+
+
+NAMES = st.sampled_from([f"r{number}" for number in range(5)])
+
+
+@given(
+    parts=st.lists(
+        st.tuples(st.booleans(), st.frozensets(NAMES, max_size=2), st.frozensets(NAMES, max_size=2)), max_size=6
+    ),
+    fixed=st.dictionaries(NAMES, st.integers(1, 9)),
+)
+def test_counts_are_those_of_going_through_all_subtopologies_again_and_again(
+    parts: Sequence[tuple[bool, frozenset[str], frozenset[str]]], fixed: Mapping[str, int]
+) -> None:
+    """Kafka's way, which takes as many rounds as a chain has links."""
+    counts = {f"source{index}": 2 * index + 1 for index in range(len(parts))}
+    subtopologies = [
+        Subtopology(
+            str(index),
+            (f"source{index}",) if is_source else (),
+            repartition_sink_topics=tuple(sorted(sinks)),
+            repartition_source_topics=tuple(TopicInfo(name, fixed.get(name, 0)) for name in sorted(sources)),
+        )
+        for index, (is_source, sinks, sources) in enumerate(parts)
+        if is_source or sources
+    ]
+    read = {topic.name for each in subtopologies for topic in each.repartition_source_topics}
+    found = {name: count for name, count in fixed.items() if name in read}
+    for _ in range(len(subtopologies) + 1):
+        for each in subtopologies:
+            known = [counts[name] for name in each.source_topics]
+            known += [found[topic.name] for topic in each.repartition_source_topics if topic.name in found]
+            for sink in each.repartition_sink_topics:
+                if known:
+                    found.setdefault(sink, max(known))
+    written = {name for each in subtopologies for name in each.repartition_sink_topics}
+    if read | written <= found.keys():
+        assert missing(configured(counts, *subtopologies)) == {name: found[name] for name in sorted(read)}
+    else:
+        with pytest.raises(KafkaError):
+            configured(counts, *subtopologies)
+
+
+def test_a_count_is_decided_by_what_is_known_when_its_subtopology_has_its_turn() -> None:
+    """In the second round w follows from y alone, as z is decided only after it, as in Kafka."""
+    topology = configured(
+        {"a": 2, "b": 9},
+        reads("0", TopicInfo("x"), repartition_sink_topics=("y",)),
+        reads("1", TopicInfo("y"), TopicInfo("z"), repartition_sink_topics=("w",)),
+        reads("2", TopicInfo("v"), repartition_sink_topics=("z",)),
+        writes("3", "a", sinks=("x",)),
+        writes("4", "b", sinks=("v",)),
+        reads("5", TopicInfo("w")),
+    )
+    assert missing(topology) == {"v": 9, "w": 2, "x": 2, "y": 2, "z": 9}
+
+
+def test_more_tasks_than_a_turn_can_assign_are_rejected() -> None:
+    wide = [Subtopology(str(number), ("a",)) for number in range(11)]
+    assert configured({"a": 10_000}, *wide[1:]).is_ready
+    with pytest.raises(KafkaError) as raised:
+        configured({"a": 10_000}, *wide)
+    assert raised.value.message == "The topology has more than 100000 tasks."
 
 
 LOOP = (

@@ -6,11 +6,12 @@ task is somewhere, and members have what they are to have. A broker that was kil
 
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pytest
 
 from oncelog.protocol.errors import ErrorCode
-from tests.clients.group_members import started
+from tests.clients.group_members import GROUP, started
 from tests.clients.streams_group_members import (
     ASSIGNMENT_INTERVAL_MS,
     COUNTING,
@@ -20,6 +21,7 @@ from tests.clients.streams_group_members import (
     ids,
     settle,
 )
+from tests.fakes.broker import VirtualBroker
 
 STEP_COUNT = 80
 MOST_MEMBERS = 6
@@ -77,10 +79,10 @@ class Lives:
         self.broker.let_pass(self.random.choice((100, ASSIGNMENT_INTERVAL_MS, STREAMS_SESSION_TIMEOUT_MS // 3)))
 
     def restart(self) -> None:
-        before = described(self.broker)
+        before = _state(self.broker)
         crashes = self.random.random() < 0.5
         self.broker = self.broker.crashed(self.random.randrange(100)) if crashes else self.broker.killed()
-        assert described(self.broker) == before
+        assert _state(self.broker) == before
         for member in self.members:
             member.broker = self.broker
 
@@ -146,6 +148,13 @@ class Lives:
         fitting = min(self.replicas, len({member.process_id for member in self.members}) - 1)
         kept = Counter(number for member in self.members for number in member.standby.get("1", ()))
         assert kept == Counter(dict.fromkeys(range(PARTITION_COUNT), fitting) if fitting else {})
+
+
+def _state(broker: VirtualBroker) -> dict[str, Any] | None:
+    """Everything that the group is."""
+    read = broker.broker.groups.streams.describe(GROUP)
+    broker.time.settle()
+    return None if read.error is not None else vars(read.result().group)
 
 
 @pytest.mark.sampled(4)

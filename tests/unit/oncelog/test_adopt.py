@@ -30,8 +30,6 @@ from oncelog.protocol.generated.producer_ids_record import ProducerIdsRecord
 from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
 from oncelog.protocol.generated.topic_record import TopicRecord
 from oncelog.protocol.generated.user_scram_credential_record import UserScramCredentialRecord
-from oncelog.protocol.records.batch import encode_batch
-from oncelog.protocol.records.record import Record
 from oncelog.tools.adopt.kafka_metadata import read_metadata
 from oncelog.tools.graduate.graduation import Watcher, graduate
 from tests.clients.sasl_connection import SaslServer
@@ -322,21 +320,6 @@ def test_nothing_is_written_into_a_directory_of_kafka(tmp_path: Path) -> None:
     result = run(kafka, "--out", kafka / "data")
     assert result.exit_code == 2 and "choose another directory" in result.stderr
     assert fingerprint(kafka) == before
-
-
-def test_groups_without_a_coordinator_here_are_counted(tmp_path: Path) -> None:
-    records = topic_with("__consumer_offsets", ID, partition_on(ID, 0, [1], 1))
-    kafka = write_kafka_dir(tmp_path / "kafka", [encoded(record) for record in records])
-    write_partition(kafka, "__consumer_offsets-0", ID, [])
-    state = [(11, b"one", b"x"), (11, b"two", b"x"), (11, b"one", None), (10, b"two", b"x")]
-    group_records = [
-        Record(offset, 1_000, kind.to_bytes(2, "big") + len(name).to_bytes(2, "big") + name, value, ())
-        for offset, (kind, name, value) in enumerate(state)
-    ]
-    (kafka / "__consumer_offsets-0" / f"{0:020d}.log").write_bytes(encode_batch(group_records))
-    found = rows_of(run(kafka, "--out", tmp_path / "data", "--json"))
-    assert found["share groups"] == (1, "left")
-    VirtualBroker(disk=load(tmp_path / "data"))  # its coordinator passes over them
 
 
 def test_text_from_the_metadata_cannot_steer_a_terminal(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import oncelog
-from oncelog import client, faults, health, sync, witness
+from oncelog import client, faults, health, share_groups, sync, witness
 
-MODULES = (oncelog, client, sync, faults, health, witness)
+MODULES = (oncelog, client, sync, faults, health, witness, share_groups)
 
 
 def _public(module: ModuleType) -> list[str]:

@@ -1,6 +1,7 @@
 """`oncelog group` on groups of every type: which requests it makes of a cluster that keeps them in memory."""
 
 import json
+import socket
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from oncelog.client import (
 )
 from oncelog.client.admin.descriptions import PartitionDescription
 from oncelog.protocol.errors import ErrorCode
+from oncelog.share_groups import FailedRecord, SharePartition
 from oncelog.tools.kafka_scripts.__main__ import main as kafka_script
 
 INPUT, OWN = TopicPartition("lines", 0), TopicPartition("app-words-repartition", 0)
@@ -147,6 +149,44 @@ def test_an_error_about_one_type_is_not_taken_for_its_absence(
 
     monkeypatch.setattr(cluster, "describe_share_groups", describe_share_groups)
     assert "GROUP_AUTHORIZATION_FAILED" in refused("describe", "workers")
+
+
+IN_USE = SharePartition("lines", 0, True, 2, 40, 39, 30, 4, 5, {1: 30, 3: 4}, (FailedRecord(7, 2, 0, 0, False),))
+WORSE = SharePartition("lines", 1, False, failed=(FailedRecord(5, 0, 5, 0, True),))
+
+
+def test_a_share_group_is_described_with_what_is_in_flight_where_a_broker_is_asked(
+    cluster: type[Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record that fails most comes first; without the address nothing is asked, and nothing else is shown."""
+    asked = []
+
+    def ask(address: str, group_id: str, timeout_s: float, **access: Any) -> list[SharePartition]:
+        asked.append((address, group_id, access["token"]))
+        return [IN_USE, WORSE]
+
+    monkeypatch.setattr("oncelog.share_groups.ask_share_group", ask)
+    monkeypatch.setenv("ONCELOG_METRICS_TOKEN", "secret")
+    plain = json.loads(group("describe", "workers", "--json").stdout)
+    assert not asked and "failed" not in plain and "in_flight" not in plain["offsets"][0]
+    text = group("describe", "workers", "--metrics", "somewhere:9404").stdout
+    assert asked == [("somewhere:9404", "workers", "secret")]
+    offsets, _, failed = text.partition("\noffsets\n")[2].partition("\n\nfailed\n")
+    assert offsets.splitlines()[1].split() == ["lines", "0", "2", "3", "39", "30", "1:", "30,", "3:", "4"]
+    assert [line.split()[1:3] for line in failed.splitlines()[1:]] == [["1", "5"], ["0", "7"]]
+    values = json.loads(group("describe", "workers", "--metrics", "somewhere:9404", "--json").stdout)
+    assert values["offsets"][0]["delivery_counts"] == {"1": 30, "3": 4}
+    assert values["failed"][0]["archived"] is True
+
+
+def test_a_port_that_does_not_say_what_is_in_flight_fails_after_the_rest_is_shown(cluster: type[Cluster]) -> None:
+    """What Kafka's protocol has is there all the same."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        result = group("describe", "workers", "--metrics", f"127.0.0.1:{bound.getsockname()[1]}")
+    assert result.exit_code == 2
+    assert "workers" in result.stdout
+    assert "does not respond" in result.stderr and "--override oncelog.metrics.listen=" in result.stderr
 
 
 def test_a_share_group_starts_elsewhere_and_a_consumer_group_commits(cluster: type[Cluster]) -> None:

@@ -20,7 +20,7 @@ from oncelog.protocol.generated.produce_request import PartitionProduceData, Pro
 from tests.support.messages import SCHEMAS, generated
 from tests.support.tables import rows
 
-MOST_LINES = 26_000
+MOST_LINES = 27_000
 """As docs/understand/architecture.md says. A rare API adds little more than its classes: see `protocol.codec`."""
 
 
@@ -93,7 +93,7 @@ def test_each_declaration_names_its_kips(package: ModuleType) -> None:
 
 
 def test_a_message_has_classes_of_its_own_only_where_a_handler_looks_into_it() -> None:
-    handled = {key for key, api in API_TABLE.items() if not api.is_refused}
+    handled = set(API_TABLE)
     for schema in SCHEMAS.values():
         if schema.name.endswith(("Request", "Response")):
             name = generated(schema).__name__.rpartition(".")[2]

@@ -62,6 +62,7 @@ def test_to_begin_again_forgets_what_was_in_flight_and_fences_those_before(at: C
     at.coordinator.read(KEY, 3)
     at.coordinator.write(KEY, 5, 3, 12, 1, [BATCH])
     initialized(at, state_epoch=6, start_offset=0)
+    assert at.coordinator.summary(KEY, 3).result() == ShareState(6, 0, 0, 0, ())
     assert at.coordinator.read(KEY, 3).result() == ShareState(6, 3, 0, 0, ())
     assert code_of(at.coordinator.write(KEY, 5, 3, -1, 0, [BATCH])) == E.FENCED_STATE_EPOCH
     assert code_of(at.coordinator.read(KEY, 2)) == E.FENCED_LEADER_EPOCH
@@ -71,7 +72,8 @@ def test_an_older_state_epoch_begins_nothing_and_minus_one_is_not_checked(at: Co
     initialized(at)
     assert code_of(at.coordinator.initialize(KEY, 4, 0)) == E.FENCED_STATE_EPOCH
     initialized(at, state_epoch=-1, start_offset=30)
-    assert at.coordinator.summary(KEY, 0).result() == ShareState(5, 0, 30, 0, ())
+    assert at.coordinator.summary(KEY, 0).result() == ShareState(-1, 0, 30, 0, ())
+    assert code_of(at.coordinator.initialize(KEY, 4, 0)) == E.FENCED_STATE_EPOCH
 
 
 # --- read, write ------------------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ def test_after_so_many_updates_a_snapshot_follows(at: Coordinating) -> None:
         at.coordinator.write(KEY, 5, 0, -1, 0, [StateBatch(10 + offset, 10 + offset, 2, 1)])
     assert kinds(at) == "S" + 2 * ("U" * UPDATES_PER_SNAPSHOT + "S")
     assert at.coordinator.read(KEY, 0).result().batches == (StateBatch(10, 17, 2, 1),)
-    assert [snapshot.epoch for snapshot, _, _ in at.stored().values()] == [2]
+    assert [snapshot.epoch for snapshot, *_ in at.stored().values()] == [2]
 
 
 def test_with_no_updates_between_snapshots_there_are_none() -> None:
@@ -286,6 +288,22 @@ def test_where_nothing_changes_no_snapshot_is_written_again_and_again(at: Coordi
         at.coordinator.step()
     assert at.log.log_end_offset == 4
     assert at.topics.pruned == [2]
+
+
+def test_the_highest_epochs_outlive_the_records_that_had_them(at: Coordinating) -> None:
+    initialized(at)
+    at.coordinator.read(KEY, 7)
+    initialized(at, state_epoch=-1)
+    initialized(at, OTHER)
+    at.time.advance(PRUNE_MS)
+    at.coordinator.step()
+    assert at.topics.pruned == []
+    at.time.advance(COLD_MS)
+    at.coordinator.step()
+    assert at.topics.pruned == [4]
+    after = at.restarted()
+    assert code_of(after.coordinator.read(KEY, 6)) == E.FENCED_LEADER_EPOCH
+    assert code_of(after.coordinator.write(KEY, 4, 7, -1, 0, ())) == E.FENCED_STATE_EPOCH
 
 
 def test_a_young_snapshot_is_not_written_again(at: Coordinating) -> None:

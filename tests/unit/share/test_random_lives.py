@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from oncelog.broker.coordinator.share.values import SharePartitionKey, ShareState, StateBatch
 from oncelog.protocol.errors import ErrorCode
-from tests.fakes.share_coordinator import COLD_MS, TOPIC_IDS, Coordinating, code_of
+from tests.fakes.share_coordinator import COLD_MS, TOPIC_IDS, UPDATES_PER_SNAPSHOT, Coordinating, code_of
 from tests.unit.share.test_batches import BATCHES, Offsets, batches_of, offsets_of
 
 E = ErrorCode
@@ -35,7 +35,21 @@ class Model:
     leader_epoch: int
     start_offset: int
     count: int
+    highest_state_epoch: int
+    highest_leader_epoch: int
     offsets: Offsets = field(default_factory=dict)
+    update_count: int = 0
+
+    def renew(self) -> None:
+        """It is written with the epochs that fence."""
+        self.state_epoch, self.leader_epoch = self.highest_state_epoch, self.highest_leader_epoch
+        self.update_count = 0
+
+    def log(self) -> None:
+        """After so many updates a snapshot follows."""
+        self.update_count += 1
+        if self.update_count > UPDATES_PER_SNAPSHOT:
+            self.renew()
 
     @property
     def state(self) -> ShareState:
@@ -48,6 +62,7 @@ class Model:
         # What is below the start of its own write is not written.
         found = offsets_of([*batches_of(self.offsets), *batches])
         self.offsets = {offset: state for offset, state in found.items() if offset >= self.start_offset}
+        self.log()
 
 
 class Models:
@@ -58,10 +73,12 @@ class Models:
 
     def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> Any:
         before = self.of.get(key)
-        if before is not None and state_epoch not in (-1, *range(before.state_epoch, 5)):
-            return E.FENCED_STATE_EPOCH
-        epochs = (state_epoch, 0) if before is None else (max(state_epoch, before.state_epoch), before.leader_epoch)
-        self.of[key] = Model(*epochs, start_offset, -1 if start_offset == -1 else 0)
+        highest = (state_epoch, 0)
+        if before is not None:
+            if -1 < state_epoch < before.highest_state_epoch:
+                return E.FENCED_STATE_EPOCH
+            highest = (max(state_epoch, before.highest_state_epoch), before.highest_leader_epoch)
+        self.of[key] = Model(state_epoch, 0, start_offset, -1 if start_offset == -1 else 0, *highest)
         return None
 
     def write(
@@ -70,9 +87,9 @@ class Models:
         share = self.of.get(key)
         if share is None:
             return E.INVALID_REQUEST
-        if -1 < leader_epoch < share.leader_epoch:
+        if -1 < leader_epoch < share.highest_leader_epoch:
             return E.FENCED_LEADER_EPOCH
-        if -1 < state_epoch < share.state_epoch:
+        if -1 < state_epoch < share.highest_state_epoch:
             return E.FENCED_STATE_EPOCH
         share.write(start, count, batches)
         return None
@@ -81,10 +98,14 @@ class Models:
         share = self.of.get(key)
         if share is None:
             return E.INVALID_REQUEST
-        if leader_epoch < share.leader_epoch:
+        if leader_epoch < share.highest_leader_epoch:
             return E.FENCED_LEADER_EPOCH
-        share.leader_epoch = leader_epoch
-        return share.state
+        if leader_epoch > share.highest_leader_epoch:
+            read = share.state
+            share.leader_epoch = share.highest_leader_epoch = leader_epoch
+            share.log()
+            return read._replace(leader_epoch=leader_epoch)
+        return share.state._replace(leader_epoch=leader_epoch)
 
     def delete(self, key: SharePartitionKey) -> Any:
         self.of.pop(key, None)
@@ -101,6 +122,9 @@ def test_each_answer_is_the_models_and_a_restart_changes_nothing(steps: list[tup
         if name == "pass":
             at.time.advance(*arguments)
             at.coordinator.step()
+            for key, (snapshot, *_) in at.stored().items():
+                if snapshot.written_ms == at.time.wall_ms() != snapshot.created_ms:
+                    models.of[key].renew()
         elif name == "restart":
             before = at.stored()
             at = at.restarted()
@@ -109,7 +133,7 @@ def test_each_answer_is_the_models_and_a_restart_changes_nothing(steps: list[tup
             answered = getattr(at.coordinator, name)(*arguments)
             expected = getattr(models, name)(*arguments)
             assert (code_of(answered) or answered.result()) == expected
-    assert {key: snapshot.state for key, (snapshot, _, _) in at.stored().items()} == {
+    assert {key: snapshot.state for key, (snapshot, *_) in at.stored().items()} == {
         key: share.state for key, share in models.of.items()
     }
     assert at.restarted().stored() == at.stored()

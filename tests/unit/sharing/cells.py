@@ -4,9 +4,9 @@ Follows Kafka's SharePartition offset by offset. It has no runs, no counters and
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from oncelog.broker.coordinator.share.values import ShareState, StateBatch
+from oncelog.broker.coordinator.share.values import ShareState
 from oncelog.broker.sharing.fetched import Fetched
 from oncelog.broker.sharing.values import (
     ACCEPT,
@@ -24,6 +24,7 @@ from oncelog.broker.sharing.values import (
     ShareLimits,
 )
 from oncelog.protocol.errors import ErrorCode, KafkaError
+from tests.support.share_state import contiguous
 
 TERMINAL = (ACKNOWLEDGED, ARCHIVED)
 
@@ -34,31 +35,6 @@ class Cell:
     count: int
     owner: str = ""
     until_ms: int = NO_LOCK
-
-
-@dataclass
-class Written:
-    """What the share coordinator has of it."""
-
-    start: int = 0
-    complete: int = 0
-    states: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    def write(self, start: int, complete: int, batches: Iterable[StateBatch]) -> None:
-        for first, last, state, count in batches:
-            self.states |= dict.fromkeys(range(first, last + 1), (state, count))
-        self.start, self.complete = start, complete
-        self.states = {offset: state for offset, state in sorted(self.states.items()) if offset >= start}
-
-    def read(self) -> ShareState:
-        """Neighbours with the same state are one batch, as in Kafka's PersisterStateBatchCombiner."""
-        batches: list[StateBatch] = []
-        for offset, state in self.states.items():
-            if batches and batches[-1].last_offset == offset - 1 and batches[-1][2:] == state:
-                batches[-1] = batches[-1]._replace(last_offset=offset)
-            else:
-                batches.append(StateBatch(offset, offset, *state))
-        return ShareState(1, 0, self.start, self.complete, tuple(batches))
 
 
 class Cells:
@@ -286,13 +262,3 @@ class Cells:
 
 def _released(cell: Cell, limits: ShareLimits) -> Cell:
     return Cell(AVAILABLE if cell.count < limits.delivery_count_limit else ARCHIVED, cell.count)
-
-
-def contiguous(offsets: list[int]) -> list[list[int]]:
-    groups: list[list[int]] = []
-    for offset in offsets:
-        if groups and groups[-1][-1] == offset - 1:
-            groups[-1].append(offset)
-        else:
-            groups.append([offset])
-    return groups

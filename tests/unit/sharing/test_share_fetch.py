@@ -136,6 +136,7 @@ def test_one_record_wakes_all_who_wait_and_goes_to_the_one_that_waits_longest() 
     """The others go on to wait."""
     world = World()
     replies = [world.member(name).start_fetch(world.keys, max_wait_ms=500) for name in ("first", "second")]
+    assert world.broker.broker.purgatory.waiting_count == 2
     world.append()
     assert [reply.is_there for reply in replies] == [True, False]
     world.append()
@@ -152,6 +153,7 @@ def test_a_client_that_has_left_acquires_nothing() -> None:
     assert not reply.is_there
     assert acquired(second.fetch(world.keys)) == {world.keys[0]: [(0, 0, 1)]}
     assert not world.broker.broker.slices.elements_held
+    assert not world.broker.broker.purgatory.waiting_count
 
 
 def test_a_fetch_whose_session_goes_on_without_it_acquires_nothing() -> None:
@@ -426,3 +428,21 @@ def test_the_first_version_knows_neither_renewal_nor_strict_limits() -> None:
     renewed = member.acknowledge({world.keys[0]: [(0, 0, [RENEW])]})
     assert errors(renewed) == {world.keys[0]: ErrorCode.INVALID_REQUEST}
     assert errors(member.acknowledge({world.keys[0]: [(0, 0, [ACCEPT])]})) == {world.keys[0]: NONE}
+
+
+def test_a_partition_that_another_node_leads_is_not_waited_for() -> None:
+    """Its life ends here, and clients are told who leads it; it begins again once it is led here again."""
+    world = World()
+    world.append()
+    member = world.member()
+    member.fetch(world.keys)
+    reply = member.start_fetch(max_wait_ms=500)
+    world.broker.broker.leadership.lose(TOPIC, 0)
+    world.broker.time.settle()
+    assert errors(reply.message) == {world.keys[0]: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    assert not world.manager.partition_count
+    member.epoch += 1
+    assert errors(member.fetch()) == {world.keys[0]: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    world.broker.broker.leadership.gain(TOPIC, 0)
+    world.broker.time.settle()
+    assert acquired(member.fetch()) == {world.keys[0]: [(0, 0, 1)]}

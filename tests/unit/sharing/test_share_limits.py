@@ -105,6 +105,7 @@ def set_share_version(world: World, level: int, upgrade_type: int) -> None:
     assert answer.error_code == ErrorCode.NONE
 
 
+@pytest.mark.interpreted
 def test_a_request_for_many_partitions_makes_nobody_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted in slices, in several turns, and every one is served."""
     monkeypatch.setattr(slices, "ELEMENTS_A_TURN", 20)
@@ -122,6 +123,7 @@ def test_a_request_for_many_partitions_makes_nobody_wait(monkeypatch: pytest.Mon
     assert list(acquired(reply.message)) == world.keys
 
 
+@pytest.mark.interpreted
 def test_a_client_may_leave_while_its_partitions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing waits for it any more."""
     monkeypatch.setattr(slices, "ELEMENTS_A_TURN", 20)
@@ -138,6 +140,7 @@ def test_a_client_may_leave_while_its_partitions_are_counted(monkeypatch: pytest
     assert len(acquired(world.member("other").fetch(world.keys))) == 12
 
 
+@pytest.mark.interpreted
 def test_one_response_has_records_of_so_many_partitions_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one begins with the others."""
     monkeypatch.setattr(fetch, "_MOST_READ", 2)

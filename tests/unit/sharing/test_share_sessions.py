@@ -114,6 +114,7 @@ def test_the_end_of_a_connection_ends_the_sessions_that_were_opened_on_it() -> N
     assert not cache.sessions.has_members("group") and not len(cache.sessions)
 
 
+@pytest.mark.interpreted
 def test_the_partitions_of_all_sessions_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many partitions refuse a new session, and end one that grows."""
     monkeypatch.setattr(session_cache, "MOST_PARTITIONS", 3)

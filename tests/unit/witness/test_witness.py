@@ -9,7 +9,7 @@ import pytest
 from oncelog.broker.witness.findings import Finding, Report, Sender
 from oncelog.broker.witness.kinds import KINDS
 from oncelog.broker.witness.recent import Recent
-from oncelog.broker.witness.witness import LIMIT, TAKEOVER_WINDOW_MS, Batch, Witness
+from oncelog.broker.witness.witness import LIMIT, TAKEOVER_WINDOW_MS, Batch, SharedBy, Witness
 from tests.fakes.virtual_time import VirtualTime
 
 _PORTS = count(40_000)
@@ -344,10 +344,12 @@ def test_whatever_clients_name_every_table_is_bounded_and_says_what_it_forgot() 
         scene.witness.on_init_producer_id(sender, f"id-{number}", 60_000, is_new=True)
         scene.witness.on_member(f"group-{number}", 1)
         scene.witness.on_transactional_commit(sender, f"id-{number}", f"group-{number}", names_member=False)
+        scene.witness.on_acquired(SharedBy(f"group-{number}", "member", f"topic-{number}", 0), [(0, 0)], 30_000)
     report = scene.witness.report()
     assert len(report.findings) == 10
     assert set(report.forgotten) == {
-        *("connections", "programs", "topics", "transactional_ids", "groups", "producers", "findings")
+        *("connections", "programs", "topics", "transactional_ids", "groups", "producers", "share_partitions"),
+        "findings",
     }
     assert all(count >= 20 for count in report.forgotten.values()), report.forgotten
     assert {each.client_id for each in report.findings} <= {f"client-{number}" for number in range(20, 30)}

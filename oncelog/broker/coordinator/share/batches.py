@@ -7,6 +7,7 @@ Invariant: what is returned is sorted, does not overlap, and no two batches coul
 The result is that of Kafka's PersisterStateBatchCombiner, found in one sweep.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
@@ -16,9 +17,27 @@ from oncelog.broker.coordinator.share.values import UNINITIALIZED_START_OFFSET, 
 def combined(known: Sequence[StateBatch], added: Sequence[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
     """Return the batches from `start_offset` on; −1 means that there is no start yet, and so all of them. `known` is
     what this has returned before."""
+    known, added = _from(start_offset, known), _from(start_offset, added)
     if not added:
-        return tuple(_from(start_offset, known))
-    batches = sorted(_from(start_offset, [*known, *added]))
+        return tuple(known)
+    # The others stay as they are: there may be thousands, and most writes add a few.
+    first_offset = min(batch.first_offset for batch in added)
+    last_offset = max(batch.last_offset for batch in added)
+    begin = bisect_left(known, first_offset - 1, key=_last_offset)
+    end = max(begin, bisect_right(known, last_offset + 1, key=_first_offset))
+    return (*known[:begin], *_swept([*known[begin:end], *added]), *known[end:])
+
+
+def _first_offset(batch: StateBatch) -> int:
+    return batch.first_offset
+
+
+def _last_offset(batch: StateBatch) -> int:
+    return batch.last_offset
+
+
+def _swept(batches: list[StateBatch]) -> list[StateBatch]:
+    batches.sort()
     result: list[StateBatch] = []
     open_batches: list[tuple[int, int, int]] = []
     """Those that may contain the position, as (−count, −state, last offset): the first decides."""
@@ -38,11 +57,11 @@ def combined(known: Sequence[StateBatch], added: Sequence[StateBatch], start_off
                 last_offset = batches[index].first_offset - 1
             _append(result, StateBatch(position, last_offset, -state, -count))
             position = last_offset + 1
-    return tuple(result)
+    return result
 
 
 def _from(start_offset: int, batches: Sequence[StateBatch]) -> Sequence[StateBatch]:
-    if start_offset == UNINITIALIZED_START_OFFSET:
+    if start_offset == UNINITIALIZED_START_OFFSET or all(batch.first_offset >= start_offset for batch in batches):
         return batches
     return [
         batch if batch.first_offset >= start_offset else batch._replace(first_offset=start_offset)

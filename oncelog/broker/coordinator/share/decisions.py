@@ -63,16 +63,13 @@ def initialize(
     _check_partition(key)
     share = shard.get(key)
     if share is not None:
-        _check_state_epoch(share.state, state_epoch)
+        _check_state_epoch(share, state_epoch)
     _check_topic(key, count_partitions)
     is_unread = start_offset == UNINITIALIZED_START_OFFSET
     # From an offset that was set on purpose the lag is known.
     complete_count = UNKNOWN_DELIVERY_COMPLETE_COUNT if is_unread else 0
-    epoch, leader_epoch = 0, _NO_EPOCH_YET
-    if share is not None:
-        epoch, leader_epoch = share.snapshot.epoch + 1, share.state.leader_epoch
-        state_epoch = max(state_epoch, share.state.state_epoch)
-    state = ShareState(state_epoch, leader_epoch, start_offset, complete_count, ())
+    epoch = 0 if share is None else share.snapshot.epoch + 1
+    state = ShareState(state_epoch, _NO_EPOCH_YET, start_offset, complete_count, ())
     return [snapshot_record(key, Snapshot(epoch, state, wall_ms, wall_ms))]
 
 
@@ -88,8 +85,8 @@ def write(
     _check_partition(key)
     share = _initialized(shard, key, "Write")
     if written.leader_epoch != NO_LEADER_EPOCH:
-        _check_leader_epoch(share.state, written.leader_epoch)
-    _check_state_epoch(share.state, written.state_epoch)
+        _check_leader_epoch(share, written.leader_epoch)
+    _check_state_epoch(share, written.state_epoch)
     _check_topic(key, count_partitions)
     # The epoch of a writer is checked, and not kept: a leader reads before it writes.
     return [_record(key, share, written, share.state.leader_epoch, wall_ms, updates_per_snapshot)]
@@ -103,17 +100,17 @@ def read(
     wall_ms: WallMs,
     updates_per_snapshot: int,
 ) -> tuple[list[CoordinatorRecord], ShareState]:
-    """Return the state for a leader, and what fences the leaders before it. Raises KafkaError."""
+    """Return what fences the leaders before this one, and the state with its epoch. Raises KafkaError."""
     _check_partition(key)
     share = _initialized(shard, key, "Read")
-    state = share.state
-    _check_leader_epoch(state, leader_epoch)
+    state = share.state._replace(leader_epoch=leader_epoch)
+    _check_leader_epoch(share, leader_epoch)
     _check_topic(key, count_partitions)
-    if leader_epoch == state.leader_epoch:
+    if leader_epoch == share.leader_epoch:
         return [], state
     same = Written(state.state_epoch, leader_epoch, state.start_offset, state.delivery_complete_count, ())
     record = _record(key, share, same, leader_epoch, wall_ms, updates_per_snapshot)
-    return [record], state._replace(leader_epoch=leader_epoch)
+    return [record], state
 
 
 def summary(shard: ShareShard, key: SharePartitionKey, count_partitions: CountPartitions) -> ShareState:
@@ -141,12 +138,14 @@ def cold_keys(shard: ShareShard, wall_ms: WallMs, interval_ms: int) -> list[Shar
 
 
 def renewed(shard: ShareShard, key: SharePartitionKey, wall_ms: WallMs) -> list[CoordinatorRecord]:
-    """Write a snapshot of a share-partition as it is, if there is one."""
+    """Write a snapshot of a share-partition as it is, if there is one: with the epochs that fence, so that no record
+    before is needed."""
     share = shard.get(key)
     if share is None:
         return []
     snapshot = share.snapshot
-    return [snapshot_record(key, snapshot._replace(epoch=snapshot.epoch + 1, written_ms=wall_ms))]
+    state = snapshot.state._replace(state_epoch=share.state_epoch, leader_epoch=share.leader_epoch)
+    return [snapshot_record(key, snapshot._replace(epoch=snapshot.epoch + 1, state=state, written_ms=wall_ms))]
 
 
 def ended(shard: ShareShard, key: SharePartitionKey) -> list[CoordinatorRecord]:
@@ -170,8 +169,8 @@ def _record(
     is_moved = written.start_offset != UNINITIALIZED_START_OFFSET
     start_offset = written.start_offset if is_moved else before.state.start_offset
     state = ShareState(
-        before.state.state_epoch,
-        leader_epoch,
+        share.state_epoch,
+        max(leader_epoch, share.leader_epoch),
         start_offset,
         written.delivery_complete_count,
         combined(before.state.batches, written.batches, start_offset),
@@ -195,13 +194,13 @@ def _initialized(shard: ShareShard, key: SharePartitionKey, operation: str) -> S
     return share
 
 
-def _check_leader_epoch(state: ShareState, leader_epoch: int) -> None:
-    if leader_epoch < state.leader_epoch:
+def _check_leader_epoch(share: StoredShare, leader_epoch: int) -> None:
+    if leader_epoch < share.leader_epoch:
         raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_LEADER_EPOCH.text)
 
 
-def _check_state_epoch(state: ShareState, state_epoch: int) -> None:
-    if state_epoch != NO_STATE_EPOCH and state_epoch < state.state_epoch:
+def _check_state_epoch(share: StoredShare, state_epoch: int) -> None:
+    if state_epoch != NO_STATE_EPOCH and state_epoch < share.state_epoch:
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, ErrorCode.FENCED_STATE_EPOCH.text)
 
 

@@ -3,11 +3,11 @@
 Owns: the state of each share-partition, and the offset below which the log says nothing more; changed by replay alone.
 Does not own: what may be written (`decisions`), when (`coordinator`).
 Invariants
-- Each state is that of its last snapshot and of the updates after it: the log from `redundant_before` on gives the same
-  shard as the whole log.
-- The epochs of a state do not go back before it is deleted: a snapshot of a reset has the leader epoch of before, so
-  that a restart fences whom this life fences. (Kafka has 0 in the record, and remembers the epoch beside it until a
-  restart.)
+- Each state is that of its last snapshot and of the updates after it.
+- The highest epochs that a share-partition has had fence until it is deleted, also where it has begun again with lower
+  ones.
+- The log from `redundant_before` on gives the same shard as the whole log. (Kafka forgets the highest epochs with the
+  records that had them, so that a restart may fence less.)
 
 Shaped by Kafka's ShareCoordinatorShard and ShareCoordinatorOffsetsManager.
 """
@@ -28,13 +28,16 @@ _NO_TIME = WallMs(0)
 class StoredShare:
     """One share-partition."""
 
-    __slots__ = ("snapshot", "snapshot_offset", "update_count")
+    __slots__ = ("leader_epoch", "needed_from", "snapshot", "state_epoch", "update_count")
 
-    def __init__(self, snapshot: Snapshot, snapshot_offset: int) -> None:
+    def __init__(self, snapshot: Snapshot, offset: int) -> None:
         self.snapshot = snapshot
         """The last snapshot with the updates since."""
-        self.snapshot_offset = snapshot_offset
-        """The offset of the last snapshot."""
+        self.state_epoch = snapshot.state.state_epoch
+        self.leader_epoch = snapshot.state.leader_epoch
+        """The highest epochs, which fence."""
+        self.needed_from = offset
+        """The offset of the oldest record that says something: the last snapshot, or one before that has an epoch."""
         self.update_count = 0
         """The number of updates since the last snapshot."""
 
@@ -64,8 +67,8 @@ class ShareShard:
 
     @property
     def redundant_before(self) -> int:
-        """The offset below which no record is needed: that of the oldest among the last snapshots."""
-        return min((share.snapshot_offset for share in self._shares.values()), default=self._next_offset)
+        """The offset below which no record says anything."""
+        return min((share.needed_from for share in self._shares.values()), default=self._next_offset)
 
     # --- replay -------------------------------------------------------------------------------------------------------
 
@@ -75,10 +78,9 @@ class ShareShard:
         if isinstance(change, UpdateChange):
             self._replay_update(change, offset)
         elif isinstance(change, SnapshotChange):
-            if change.snapshot is None:
-                self._shares.pop(change.key, None)
-            else:
-                self._shares[change.key] = StoredShare(change.snapshot, offset)
+            before = self._shares.pop(change.key, None)
+            if change.snapshot is not None:
+                self._shares[change.key] = _renewed(before, StoredShare(change.snapshot, offset))
 
     def _replay_update(self, update: UpdateChange, offset: int) -> None:
         share = self._shares.get(update.key)
@@ -97,6 +99,7 @@ class ShareShard:
             combined(before.batches, update.batches, start_offset),
         )
         share.snapshot = share.snapshot._replace(state=after)
+        share.leader_epoch = max(share.leader_epoch, after.leader_epoch)
         share.update_count += 1
 
     def replay_end_transaction_marker(self, marker: EndMarker, offset: int, /) -> None:
@@ -110,3 +113,12 @@ class ShareShard:
     def on_resigned(self) -> None:
         """Another life may write from now on."""
         self.has_resigned = True
+
+
+def _renewed(before: StoredShare | None, share: StoredShare) -> StoredShare:
+    """Return the share-partition with the epochs that it had before, if they are higher."""
+    if before is not None and (before.state_epoch > share.state_epoch or before.leader_epoch > share.leader_epoch):
+        share.state_epoch = max(before.state_epoch, share.state_epoch)
+        share.leader_epoch = max(before.leader_epoch, share.leader_epoch)
+        share.needed_from = before.needed_from
+    return share

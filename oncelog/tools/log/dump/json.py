@@ -40,6 +40,7 @@ FIELDS: Mapping[tuple[str, str], tuple[int, int, bool]] = {
     ("ConsumerGroupTargetAssignmentMetadataValue", "assignment_timestamp"): (0, 32_767, True),
     ("ConsumerGroupMemberMetadataValue", "classic_member_metadata"): (0, 32_767, True),
     ("TopicPartitions", "assignment_epochs"): (0, 32_767, True),
+    ("ShareGroupTargetAssignmentMetadataValue", "assignment_timestamp"): (0, 32_767, True),
     ("StreamsGroupMetadataValue", "validated_topology_epoch"): (0, 32_767, True),
     ("StreamsGroupMetadataValue", "last_assignment_configs"): (0, 32_767, True),
     ("StreamsGroupTargetAssignmentMetadataValue", "assignment_timestamp"): (0, 32_767, True),

@@ -10,7 +10,6 @@ Invariants
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
 from uuid import UUID
 
 from oncelog.broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
@@ -37,6 +36,10 @@ def _by_topic(partitions: Sequence[Partition]) -> TopicPartitions:
     return {topic_id: frozenset(those) for topic_id, those in numbers.items()}
 
 
+def _flat(assigned: TopicPartitions) -> list[Partition]:
+    return [(topic_id, number) for topic_id, numbers in assigned.items() for number in numbers]
+
+
 def _share(
     readers: Sequence[Subscriber],
     topic_ids: Collection[UUID],
@@ -49,6 +52,9 @@ def _share(
     ]
     if not partitions:
         return
+    # Larger parts go to those that have more already.
+    known = frozenset(partitions)
+    readers = sorted(readers, key=lambda each: -sum(1 for held in _flat(each.assigned) if held in known))
     sharing = -(-len(readers) // len(partitions))
     wanted = _even_parts(sharing * len(partitions), len(readers))
     parts = _kept(readers, partitions, wanted, sharing)
@@ -58,9 +64,9 @@ def _share(
 
 
 def _even_parts(total: int, count: int) -> list[int]:
-    """Return `count` numbers that differ by at most one, and make `total` together."""
-    ends = [-(-total * index // count) for index in range(count + 1)]
-    return [end - start for start, end in pairwise(ends)]
+    """Return `count` numbers that differ by at most one and make `total` together, the larger ones first."""
+    least, more = divmod(total, count)
+    return [least + (index < more) for index in range(count)]
 
 
 def _kept(
@@ -71,11 +77,10 @@ def _kept(
     parts: list[dict[Partition, None]] = []
     for reader, most in zip(readers, wanted, strict=True):
         part: dict[Partition, None] = {}
-        for topic_id, numbers in sorted(reader.assigned.items()):
-            for number in sorted(numbers):
-                if len(part) < most and left.get((topic_id, number)):
-                    part[topic_id, number] = None
-                    left[topic_id, number] -= 1
+        for held in sorted(_flat(reader.assigned)):
+            if len(part) < most and left.get(held):
+                part[held] = None
+                left[held] -= 1
         parts.append(part)
     return parts
 

@@ -36,9 +36,6 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 
-ASSIGNOR = "simple"
-"""The only assignor, in Kafka as well."""
-
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[T]):
@@ -69,6 +66,10 @@ class ShareGroupCoordinator:
     @property
     def is_enabled(self) -> bool:
         return self._settings.is_enabled
+
+    @property
+    def assignor(self) -> str:
+        return self._settings.assignor
 
     def describe(self, group_id: str) -> Completion[ShareGroup]:
         """The group, once everything shown is durable. Fails with GROUP_ID_NOT_FOUND."""

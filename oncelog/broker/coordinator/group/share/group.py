@@ -41,7 +41,7 @@ class ShareGroup:
         self.group_id = group_id
         self.epoch = 1
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.assignment_epoch = 1
         self.assignment_timestamp_ms = 0
         self.members: dict[str, ShareMember] = {}
         self.targets: dict[str, TopicPartitions] = {}

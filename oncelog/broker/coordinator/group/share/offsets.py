@@ -24,7 +24,6 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 UNKNOWN = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.text)
 NOTHING_TO_DELETE = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete.")
-_NOTHING_REFUSED: Failures = {}
 
 
 class OffsetsToAlter(NamedTuple):
@@ -74,17 +73,13 @@ class ShareOffsets:
         def refused(failures: Failures) -> AlterErrors:
             return {**errors, **{(names[topic_id], number): error for (topic_id, number), error in failures.items()}}
 
-        return (
-            self._runtime.write(group_id, operation)
-            .flat_map(
-                lambda logged: (
-                    self._lifecycle.make(logged[0], group_id, logged[1], offsets, replaces=True)
-                    if offsets
-                    else Completion.of(_NOTHING_REFUSED)
-                )
-            )
-            .map(refused)
-        )
+        def make(logged: tuple[GroupShardLife, int]) -> Completion[Failures]:
+            life, epoch = logged
+            if not offsets:
+                return Completion.of({})
+            return self._lifecycle.make(life, group_id, epoch, offsets, replaces=True)
+
+        return self._runtime.write(group_id, operation).flat_map(make).map(refused)
 
     # --- deleting -----------------------------------------------------------------------------------------------------
 
@@ -113,15 +108,11 @@ class ShareOffsets:
             refused = {topic_id: error for (topic_id, _), error in reversed(list(failures.items()))}
             return {**{name: refused.get(topic_id) for topic_id, name in names.items()}, **errors}
 
-        return (
-            self._runtime.write(group_id, operation)
-            .flat_map(
-                lambda before: self._lifecycle.delete(
-                    group_id, self._lifecycle.to_delete(before.initialized, names), keeps_group=True
-                )
-            )
-            .map(deleted)
-        )
+        def delete(before: KnownStates) -> Completion[Failures]:
+            partitions = self._lifecycle.to_delete(before.initialized, names)
+            return self._lifecycle.delete(group_id, partitions, keeps_group=True)
+
+        return self._runtime.write(group_id, operation).flat_map(delete).map(deleted)
 
     def prepare_deletion(self, group_id: str) -> Completion[None]:
         """Delete every state of a group that has no members, before the group itself is deleted. Fails with the error
@@ -135,7 +126,7 @@ class ShareOffsets:
 
         def delete(before: KnownStates | None) -> Completion[Failures]:
             if before is None:
-                return Completion.of(_NOTHING_REFUSED)
+                return Completion.of({})
             partitions = self._lifecycle.to_delete(before.made_or_begun, before.topic_ids)
             return self._lifecycle.delete(group_id, partitions, keeps_group=False)
 

@@ -32,6 +32,10 @@ class ShareGroupSettings(Protocol):
         """Whether the finalized feature share.version is 1."""
 
     @property
+    def assignor(self) -> str:
+        """The only assignor, in Kafka as well."""
+
+    @property
     def max_size(self) -> int: ...
 
     @property

