@@ -345,7 +345,11 @@ class ShareWorld:
             self._run_until(self._now_ms + 500)
 
     def _drain(self, topic_id: UUID) -> None:
-        """One that takes all that is left, until nothing has come for longer than every lock and session."""
+        """One that takes all that is left, also what another holds for ever, until nothing has come for longer than every
+        lock and session."""
+        self.network.join(Client(self._member(topic_id).holds(), "holder"))
+        self.network.join(Client(self._writes(6), "last writer"))
+        self._run_until(self._now_ms + _SESSION_MS)
         member = self._member(topic_id, accepts_all=True)
         client = Client(member.works(1_000_000), "last")
         self._join(client)

@@ -16,6 +16,7 @@ from tests.simulation import (
     outbox_faults,
     pair_faults,
     restored_faults,
+    share_faults,
     shared_faults,
     tables_faults,
 )
@@ -30,6 +31,7 @@ from tests.simulation.outbox_world import OutboxWorld
 from tests.simulation.pair_world import PairWorld
 from tests.simulation.restored_pair_world import RestoredPairWorld
 from tests.simulation.restored_world import RestoredWorld
+from tests.simulation.share_world import ShareWorld
 from tests.simulation.shared_world import SharedWorld
 from tests.simulation.tables_world import TablesWorld
 
@@ -56,6 +58,7 @@ BEDS = {
     "pair": Bed(pair_faults.PLANTS, lambda seed: PairWorld(seed).run(), 60, 5),
     "restored": Bed(restored_faults.PLANTS, lambda seed: RestoredWorld(seed).run(), 60, 6),
     "restored-pair": Bed(restored_faults.OF_SEVERAL_NODES, lambda seed: RestoredPairWorld(seed).run(), 30, 1),
+    "share": Bed(share_faults.PLANTS, lambda seed: ShareWorld(seed).run(), 60, 3),
     "shared": Bed(shared_faults.PLANTS, lambda seed: SharedWorld(seed).run(), 60, 7),
     "tables": Bed(tables_faults.PLANTS, lambda seed: TablesWorld(seed).run(), 60, 8),
 }
