@@ -263,15 +263,14 @@ class SharePartitionLife:
         """Acquire what a member wants of the records that were read."""
         records, aborted = read
         state = self._state
-        if state is None or self._refusal is not None or not len(records):
+        if state is None or self._refusal is not None or not len(records) or wanted.max_records <= 0:
             return _NO_BATCHES
-        fetched = read_fetched(reading.fetch_offset, records, aborted)
+        limits = self._limits()
+        fetched = read_fetched(reading.fetch_offset, records, aborted, state.reach(wanted.max_records, limits))
         if fetched is None:
             return _NO_BATCHES
         monotonic_ms = self._parts.clock.monotonic_ms()
-        acquisition = Acquisition(
-            wanted.max_records, wanted.batch_size, wanted.acquire_mode, self._limits(), monotonic_ms
-        )
+        acquisition = Acquisition(wanted.max_records, wanted.batch_size, wanted.acquire_mode, limits, monotonic_ms)
         acquired = state.acquire(member_id, acquisition, fetched)
         self._set_timer()
         if not acquired:

@@ -153,6 +153,18 @@ def test_one_response_has_records_of_so_many_partitions_at_most(monkeypatch: pyt
     assert sorted(key for keys in got for key in keys) == world.keys
 
 
+@pytest.mark.interpreted
+def test_one_response_acquires_so_many_records_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the request asks for: the next one acquires the others."""
+    monkeypatch.setattr(fetch, "_MOST_RECORDS", 3)
+    world = World(partitions=3)
+    for index in range(3):
+        world.append(2, index)
+    member = world.member()
+    got = [acquired(member.fetch(world.keys if number == 0 else (), max_records=2**31 - 1)) for number in range(2)]
+    assert [len(keys) for keys in got] == [2, 1]
+
+
 def test_idle_share_partitions_have_no_timers() -> None:
     """One timer for the locks of a partition, and none once they are gone."""
     world = World()
