@@ -138,6 +138,9 @@ def _fetch(context: RequestContext, request: ShareFetchRequest, session: ShareSe
         return fetched
     if request.share_acquire_mode not in _ACQUIRE_MODES:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if not broker.sharing.sessions.continues(session, request.share_session_epoch):
+        # Another request came between two slices: what is acquired now would have no member.
+        raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
     limits = ShareFetchLimits(
         max_wait_ms=request.max_wait_ms,

@@ -141,6 +141,34 @@ def test_a_client_may_leave_while_its_partitions_are_counted(monkeypatch: pytest
 
 
 @pytest.mark.interpreted
+@pytest.mark.parametrize("turns", range(16))
+@pytest.mark.parametrize("epoch", [-1, 2])
+def test_a_session_may_go_on_while_a_request_is_in_slices(
+    monkeypatch: pytest.MonkeyPatch, epoch: int, turns: int
+) -> None:
+    """A request that is overtaken, or whose session is closed, acquires nothing and leaves nothing in use."""
+    monkeypatch.setattr(slices, "ELEMENTS_A_TURN", 4)
+    monkeypatch.setattr(slices, "_LEFT_TO_NEW_WORK", 2)
+    world = World(partitions=12)
+    member = world.member()
+    member.fetch(world.keys)
+    for index in range(12):
+        world.append(1, index)
+    reply = member.start_fetch(settles=False)
+    for _ in range(turns):
+        world.broker.time.turn()
+    if reply.is_there:
+        return
+    twin = world.member()
+    twin.acknowledge({}, share_session_epoch=epoch)
+    assert reply.message.error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    if epoch == -1:
+        assert not world.manager.partition_count
+    else:
+        assert len(acquired(member.fetch(share_session_epoch=3))) == 12
+
+
+@pytest.mark.interpreted
 def test_one_response_has_records_of_so_many_partitions_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one begins with the others."""
     monkeypatch.setattr(fetch, "_MOST_READ", 2)
