@@ -105,6 +105,12 @@ class SharePartitionManager:
         for group_id in tuple(self._lives):
             self._end_group(group_id)
 
+    def on_reset(self, key: SharePartitionKey) -> None:
+        """Its state has begun again, or is deleted: what was in flight is over."""
+        life = self.find_by_key(key)
+        if life is not None:
+            life.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
     def _on_session_ended(self, session: ShareSession) -> None:
         group_id, member_id = session.key
         # Not only those in the session: it may hold records of partitions that it has forgotten.

@@ -5,6 +5,8 @@ not changed for long, the deletion of records that say nothing more. Does not ow
 state (`shard`), partitions of `__share_group_state` and their loading (`broker.coordinator.runtime`).
 Invariants
 - A refused request has changed nothing; an accepted one takes effect in its turn, unless the topic must first be made.
+- Who uses a share-partition is notified in the turn in which it begins again or is deleted: its writer would be fenced
+  only if the state epoch is higher, and a group that is made again begins with a low one.
 - Records are deleted only once what makes them redundant is durable.
 - The state of a topic's share-partitions is deleted once the topic's removal is durable: before that a crash could
   bring the topic back without it.
@@ -86,10 +88,15 @@ class ShareCoordinator:
         self._run_own = run_own
         self._pruning = Schedule(clock, first_in_ms=limits.prune_interval_ms)
         self._snapshots = Schedule(clock, first_in_ms=limits.cold_partition_snapshot_interval_ms)
+        self._on_reset: Callable[[SharePartitionKey], None] = _ignore
 
     def make_shard(self, partition: int, _: int) -> ShareShard:
         """Make the shard of one life of a partition (`CoordinatorRuntime`); its records carry no coordinator epoch."""
         return ShareShard(partition)
+
+    def watch_resets(self, on_reset: Callable[[SharePartitionKey], None]) -> None:
+        """Have the user of share-partitions notified of each one that has begun again or is deleted."""
+        self._on_reset = on_reset
 
     @property
     def is_available(self) -> bool:
@@ -110,7 +117,7 @@ class ShareCoordinator:
             records = decisions.initialize(shard, key, state_epoch, start_offset, count_partitions, wall_ms)
             return WriteResult(records, None)
 
-        return self._run(key, operation)
+        return self._reset(key, operation)
 
     def read(self, key: SharePartitionKey, leader_epoch: int) -> Completion[ShareState]:
         """Return the state to the leader of the partition, and fence the leaders before it."""
@@ -153,7 +160,7 @@ class ShareCoordinator:
         def operation(shard: ShareShard) -> WriteResult[None]:
             return WriteResult(decisions.delete(shard, key, self._topics.partition_count), None)
 
-        return self._run(key, operation)
+        return self._reset(key, operation)
 
     def summary(self, key: SharePartitionKey, leader_epoch: int) -> Completion[ShareState]:
         """Return the state without its batches. Kafka does not check the epoch, and this neither."""
@@ -162,6 +169,12 @@ class ShareCoordinator:
             return WriteResult((), decisions.summary(shard, key, self._topics.partition_count))
 
         return self._run(key, operation)
+
+    def _reset(self, key: SharePartitionKey, operation: Callable[[ShareShard], WriteResult[None]]) -> Completion[None]:
+        done = self._run(key, operation)
+        if done.error is None:
+            self._on_reset(key)
+        return done
 
     def _run(self, key: SharePartitionKey, operation: Callable[[ShareShard], WriteResult[T]]) -> Completion[T]:
         try:
@@ -214,6 +227,10 @@ class ShareCoordinator:
         durable = self._runtime.when_durable(shard.partition)
         pruned = durable.flat_map(lambda _: self._topics.delete_records(shard.partition, before_offset))
         pruned.then(partial(_on_pruned, shard, before_offset))
+
+
+def _ignore(_: SharePartitionKey) -> None:
+    return None
 
 
 def _on_pruned(shard: ShareShard, before_offset: int, pruned: Completion[None]) -> None:
