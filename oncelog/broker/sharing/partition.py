@@ -73,6 +73,10 @@ class SharePartition:
             in_flight.record_count < limits.partition_max_record_locks or in_flight.next_fetch_offset <= in_flight.end
         )
 
+    def holds(self, member_id: str) -> bool:
+        """Return whether a member has acquired any record."""
+        return member_id in self._in_flight.held
+
     def reach(self, max_records: int, limits: ShareLimits) -> Reach:
         """Return how far an acquisition of that many records reaches in what is read for it."""
         in_flight = self._in_flight

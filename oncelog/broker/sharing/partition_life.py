@@ -298,7 +298,7 @@ class SharePartitionLife:
         """The session of a member has ended: what it holds is available again; if that is refused, once its locks have
         expired."""
         state = self._state
-        if state is None or self._refusal is not None:
+        if state is None or self._refusal is not None or not state.holds(member_id):
             return
         change = state.release(member_id, self._limits())
         if change.runs and self._commit(state, change).error is None:

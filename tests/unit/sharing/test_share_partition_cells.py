@@ -204,6 +204,8 @@ class World:
         assert real.delivery_complete_count == cells.complete
         assert real.next_fetch_offset == cells.next_fetch_offset
         assert real.next_expiry_ms() == cells.next_expiry_ms
+        holding = {run.member_id for run in real.runs() if run.state == ACQUIRED}
+        assert {member for member in MEMBERS if real.holds(member)} == holding
         assert real.in_flight_batch_count == len(cells.ranges)
         first_to_do = next((offset for offset, cell in sorted(spread.items()) if cell.state <= ACQUIRED), None)
         assert first_to_do is None or real.start_offset <= first_to_do
