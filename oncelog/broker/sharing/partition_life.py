@@ -210,8 +210,18 @@ class SharePartitionLife:
         self._waiters.pop(waiter, None)
 
     def _wake(self) -> None:
-        for waiter in tuple(self._waiters):
-            waiter.on_moved(self._partition)
+        """Looks once for all who wait whether there is anything to read: mostly there is not, as what was acknowledged
+        or locked made no room."""
+        if self._waiters and self._may_read():
+            for waiter in tuple(self._waiters):
+                waiter.on_moved(self._partition)
+
+    def _may_read(self) -> bool:
+        try:
+            reading = self.plan(group_isolation(self._settings, self._key.group_id))
+            return reading is not None and self.readable_bytes(reading) > 0
+        except KafkaError:
+            return True  # which ends the wait
 
     # -- reading
 
@@ -371,6 +381,12 @@ class SharePartitionLife:
             self._timer_ms = expiry_ms
             delay_ms = expiry_ms - self._parts.clock.monotonic_ms()
             self._timer = self._parts.scheduler.call_later(max(0, delay_ms), self._on_time)
+
+
+def group_isolation(settings: "ShareGroupSettings", group_id: str) -> FetchIsolation:
+    """Return up to where a group reads now."""
+    is_committed = settings.isolation_level(group_id) == "read_committed"
+    return FetchIsolation.TXN_COMMITTED if is_committed else FetchIsolation.HIGH_WATERMARK
 
 
 class Wanted(NamedTuple):
