@@ -24,7 +24,7 @@ from uuid import UUID
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
 from oncelog.broker.coordinator.share import decisions
 from oncelog.broker.coordinator.share.decisions import Written
-from oncelog.broker.coordinator.share.shard import ShareShard
+from oncelog.broker.coordinator.share.shard import ShareShard, StoredShare
 from oncelog.broker.coordinator.share.values import SharePartitionKey, ShareState, StateBatch
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock
@@ -37,6 +37,7 @@ T = TypeVar("T")
 _BATCH_BYTES = 512 * 1024
 _RECORD_OVERHEAD_BYTES = 24
 _KEYS_AT_ONCE = 100
+_LOOKS_AN_ELEMENT = 4
 _RECORD_ELEMENTS = 4
 """The elements of logging a record, as for a group's tombstone."""
 
@@ -191,7 +192,8 @@ class ShareCoordinator:
         """Delete the state of a topic whose removal is durable."""
         topic_ids = self._topics.removed(name)
         for shard in self._runtime.shards():
-            yield from self._log(shard, [key for key, _ in shard.all() if key.topic_id in topic_ids], decisions.ended)
+            ended = yield from _keys(shard, lambda key, _: key.topic_id in topic_ids)
+            yield from self._log(shard, ended, decisions.ended)
 
     def step(self) -> None:
         """Write the snapshots that are due, and delete the records that say nothing more."""
@@ -204,10 +206,12 @@ class ShareCoordinator:
 
     def _renew(self, shard: ShareShard) -> Sliced[None]:
         # A crash may have come between the removal of a topic and the end of its state.
-        over = [key for key, _ in shard.all() if self._topics.is_over(key.topic_id)]
+        over = yield from _keys(shard, lambda key, _: self._topics.is_over(key.topic_id))
         yield from self._log(shard, over, decisions.ended)
-        wall_ms = self._clock.wall_ms()
-        cold = decisions.cold_keys(shard, wall_ms, self._limits.cold_partition_snapshot_interval_ms)
+        if not (yield from _keys(shard, lambda _, share: decisions.is_first(share))):
+            return
+        wall_ms, interval_ms = self._clock.wall_ms(), self._limits.cold_partition_snapshot_interval_ms
+        cold = yield from _keys(shard, lambda _, share: decisions.is_cold(share, wall_ms, interval_ms))
         yield from self._log(shard, cold, lambda shard, key: decisions.renewed(shard, key, wall_ms))
 
     def _log(self, shard: ShareShard, keys: Sequence[SharePartitionKey], decide: Decide) -> Sliced[None]:
@@ -227,6 +231,19 @@ class ShareCoordinator:
         durable = self._runtime.when_durable(shard.partition)
         pruned = durable.flat_map(lambda _: self._topics.delete_records(shard.partition, before_offset))
         pruned.then(partial(_on_pruned, shard, before_offset))
+
+
+def _keys(
+    shard: ShareShard, is_wanted: Callable[[SharePartitionKey, StoredShare], bool]
+) -> Sliced[list[SharePartitionKey]]:
+    """Return some of the share-partitions, of which there may be a hundred thousand."""
+    found = []
+    for number, (key, share) in enumerate(tuple(shard.all()), 1):
+        if is_wanted(key, share):
+            found.append(key)
+        if not number % _LOOKS_AN_ELEMENT:
+            yield 1
+    return found
 
 
 def _ignore(_: SharePartitionKey) -> None:
