@@ -274,14 +274,14 @@ class ShareFetch:
         fetched: dict[PartitionId, FetchedRecords] = {}
         records_left = min(limits.max_records, _MOST_RECORDS)
         for each, reading, found in self._found:
+            wanted = Wanted(records_left, limits.batch_size, limits.acquire_mode)
             try:
                 read = found.result() if isinstance(found, Completion) else found
+                records, acquired = self._lives[each].acquire(self._member_id, wanted, reading, read)
             except KafkaError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:  # the start has moved: the next request follows it
                     self._errors[each] = error
                 continue
-            wanted = Wanted(records_left, limits.batch_size, limits.acquire_mode)
-            records, acquired = self._lives[each].acquire(self._member_id, wanted, reading, read)
             records_left -= sum([records_of.record_count for records_of in acquired])
             fetched[each] = FetchedRecords(ErrorCode.NONE, records, acquired)
         for each, refusal in self._errors.items():

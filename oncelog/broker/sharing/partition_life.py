@@ -26,7 +26,7 @@ from oncelog.broker.sharing.partition import SharePartition
 from oncelog.broker.sharing.sessions import PartitionId
 from oncelog.broker.sharing.values import AcknowledgementBatch, AcquiredRecords, Acquisition, ShareLimits, StateChange
 from oncelog.broker.turns.completion import Completion
-from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
     from oncelog.broker.sharing.ports import ShareGroupSettings, SharePersister, SharingParts
@@ -270,13 +270,17 @@ class SharePartitionLife:
         self._wake()
 
     def acquire(self, member_id: str, wanted: "Wanted", reading: Reading, read: Records) -> AcquiredBatches:
-        """Acquire what a member wants of the records that were read."""
+        """Acquire what a member wants of the records that were read. Raises KAFKA_STORAGE_ERROR if these are none."""
         records, aborted = read
         state = self._state
         if state is None or self._refusal is not None or not len(records) or wanted.max_records <= 0:
             return _NO_BATCHES
         limits = self._limits()
-        fetched = read_fetched(reading.fetch_offset, records, aborted, state.reach(wanted.max_records, limits))
+        reach = state.reach(wanted.max_records, limits)
+        try:
+            fetched = read_fetched(reading.fetch_offset, records, aborted, reach)
+        except ProtocolError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         if fetched is None:
             return _NO_BATCHES
         monotonic_ms = self._parts.clock.monotonic_ms()
