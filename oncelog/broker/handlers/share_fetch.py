@@ -29,6 +29,7 @@ from oncelog.broker.handlers.shared.share_requests import (
     check_topic,
 )
 from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.dispatch import ELEMENTS_AT_ONCE
 from oncelog.broker.sharing.fetch import Fetched, FetchedRecords, ShareFetch, ShareFetchLimits
 from oncelog.broker.sharing.sessions import (
     FINAL_EPOCH,
@@ -51,6 +52,8 @@ from oncelog.protocol.generated.share_fetch_response import (
     ShareFetchResponse,
 )
 
+MOST_ELEMENTS = ELEMENTS_AT_ONCE
+"""The partitions of a session, and the acknowledgements of a partition, are taken in one turn."""
 _ACQUIRE_MODES = range(2)
 _READ_ELEMENTS = 15
 """The additional elements that a partition with records counts as, as in a Fetch."""

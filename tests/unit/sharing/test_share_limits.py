@@ -181,6 +181,25 @@ def test_one_response_has_records_of_so_many_partitions_at_most(monkeypatch: pyt
     assert sorted(key for keys in got for key in keys) == world.keys
 
 
+@pytest.mark.parametrize("batch_count", [19_000, 21_000])
+def test_a_request_has_so_many_acknowledgements_at_most(batch_count: int) -> None:
+    """Those of a partition are made in one turn: a client that sends more than any needs is cut off."""
+    world = World()
+    world.append(1)
+    member = world.member()
+    member.fetch(world.keys)
+    batches = [(0, 0, [ACCEPT])] * batch_count
+    for reply in (
+        member.start_acknowledge({world.keys[0]: batches}),
+        member.start_fetch(acknowledged={world.keys[0]: batches}, share_session_epoch=2),
+    ):
+        if batch_count > 20_000:
+            with pytest.raises(AssertionError, match="more than 20,000 elements"):
+                _ = reply.message
+        else:
+            assert reply.message.error_code == ErrorCode.NONE
+
+
 @pytest.mark.interpreted
 def test_one_response_acquires_so_many_records_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the request asks for: the next one acquires the others."""
