@@ -30,6 +30,7 @@ from oncelog.broker.handlers.shared.share_requests import (
     check_topic,
 )
 from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.dispatch import ELEMENTS_AT_ONCE
 from oncelog.broker.sharing.fetch import Fetched, FetchedRecords, ShareFetch, ShareFetchLimits
 from oncelog.broker.sharing.sessions import (
     FINAL_EPOCH,
@@ -52,6 +53,8 @@ from oncelog.protocol.generated.share_fetch_response import (
     ShareFetchResponse,
 )
 
+MOST_ELEMENTS = ELEMENTS_AT_ONCE
+"""The partitions of a session, and the acknowledgements of a partition, are taken in one turn."""
 _ACQUIRE_MODES = range(2)
 _READ_ELEMENTS = 15
 """The additional elements that a partition with records counts as, as in a Fetch."""
@@ -139,6 +142,9 @@ def _fetch(context: RequestContext, request: ShareFetchRequest, session: ShareSe
         return fetched
     if request.share_acquire_mode not in _ACQUIRE_MODES:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if not broker.sharing.sessions.continues(session, request.share_session_epoch):
+        # Another request came between two slices: what is acquired now would have no member.
+        raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
     limits = ShareFetchLimits(
         max_wait_ms=request.max_wait_ms,

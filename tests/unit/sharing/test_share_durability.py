@@ -75,6 +75,37 @@ def test_no_crash_loses_an_acknowledgement_that_was_answered(seed: int) -> None:
     assert done
 
 
+@pytest.mark.parametrize("state_epoch", [0, 3])
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_share_partition_that_begins_again_forgets_what_is_in_flight(*, state_epoch: int, is_deleted: bool) -> None:
+    """Whatever its state epoch: a member that still holds records of before can neither acknowledge them, nor undo the
+    new start."""
+    broker, topic_id = started()
+    key = topic_id, 0
+    for _ in range(5):
+        append(broker, TOPIC)
+    member = ShareMember(broker, GROUP, "member")
+    assert acquired(member.fetch([key])) == {key: [(0, 4, 1)]}
+    coordinator, share = broker.broker.share_coordinator, SharePartitionKey(GROUP, topic_id, 0)
+    if is_deleted:
+        coordinator.delete(share)
+    coordinator.initialize(share, state_epoch, 2)
+    broker.time.settle()
+    assert errors(member.acknowledge({key: [(0, 4, [ACCEPT])]}))[key] != ErrorCode.NONE
+    assert acquired(member.fetch(max_wait_ms=500)) == {key: [(2, 4, 1)]}
+
+
+def test_a_wait_for_records_ends_when_the_share_partition_begins_again() -> None:
+    """The next request waits for those of the new beginning."""
+    broker, topic_id = started()
+    key = topic_id, 0
+    member = ShareMember(broker, GROUP, "member")
+    waiting = member.start_fetch([key], max_wait_ms=500)
+    broker.broker.share_coordinator.initialize(SharePartitionKey(GROUP, topic_id, 0), 0, 0)
+    broker.time.settle()
+    assert errors(waiting.message) == {key: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
 def _fetched(member: ShareMember, key: tuple[UUID, int]) -> list[int]:
     reply = member.start_fetch([key] if member.epoch == 0 else (), max_wait_ms=500)
     if not reply.is_there:
