@@ -17,6 +17,7 @@ from tests.simulation import (
     pair_faults,
     restored_faults,
     shared_faults,
+    streams_faults,
     tables_faults,
 )
 from tests.simulation.__main__ import LEASE_MS, LOG_STEPS
@@ -31,6 +32,7 @@ from tests.simulation.pair_world import PairWorld
 from tests.simulation.restored_pair_world import RestoredPairWorld
 from tests.simulation.restored_world import RestoredWorld
 from tests.simulation.shared_world import SharedWorld
+from tests.simulation.streams_world import StreamsWorld
 from tests.simulation.tables_world import TablesWorld
 
 CAUGHT = (AuditError, HistoryError, KafkaError, StartError)
@@ -57,6 +59,7 @@ BEDS = {
     "restored": Bed(restored_faults.PLANTS, lambda seed: RestoredWorld(seed).run(), 60, 6),
     "restored-pair": Bed(restored_faults.OF_SEVERAL_NODES, lambda seed: RestoredPairWorld(seed).run(), 30, 1),
     "shared": Bed(shared_faults.PLANTS, lambda seed: SharedWorld(seed).run(), 60, 7),
+    "streams": Bed(streams_faults.PLANTS, lambda seed: StreamsWorld(seed).run(), 60, 3),
     "tables": Bed(tables_faults.PLANTS, lambda seed: TablesWorld(seed).run(), 60, 8),
 }
 
