@@ -18,6 +18,7 @@ from tests.simulation import (
     restored_faults,
     share_faults,
     shared_faults,
+    streams_faults,
     tables_faults,
 )
 from tests.simulation.__main__ import LEASE_MS, LOG_STEPS
@@ -33,6 +34,7 @@ from tests.simulation.restored_pair_world import RestoredPairWorld
 from tests.simulation.restored_world import RestoredWorld
 from tests.simulation.share_world import ShareWorld
 from tests.simulation.shared_world import SharedWorld
+from tests.simulation.streams_world import StreamsWorld
 from tests.simulation.tables_world import TablesWorld
 
 CAUGHT = (AuditError, HistoryError, KafkaError, StartError)
@@ -60,6 +62,7 @@ BEDS = {
     "restored-pair": Bed(restored_faults.OF_SEVERAL_NODES, lambda seed: RestoredPairWorld(seed).run(), 30, 1),
     "share": Bed(share_faults.PLANTS, lambda seed: ShareWorld(seed).run(), 60, 3),
     "shared": Bed(shared_faults.PLANTS, lambda seed: SharedWorld(seed).run(), 60, 7),
+    "streams": Bed(streams_faults.PLANTS, lambda seed: StreamsWorld(seed).run(), 60, 3),
     "tables": Bed(tables_faults.PLANTS, lambda seed: TablesWorld(seed).run(), 60, 8),
 }
 
