@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from oncelog.protocol.amounts import size_text
+from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from oncelog.protocol.transaction_states import NO_TIMEOUT_MS, meaning_of
 from oncelog.tools.asking import (
     EXIT_FOUND,
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
     from oncelog.client.admin.client import Admin
     from oncelog.tools.profiles import Target
 
+_COORDINATORS = (
+    (TRANSACTION_STATE, "transaction.state.log.replication.factor"),
+    (TRANSACTION_STATE, "transaction.state.log.min.isr"),
+    (CONSUMER_OFFSETS, "offsets.topic.replication.factor"),
+)
+_SHARE_COORDINATOR = (
+    (SHARE_GROUP_STATE, "share.coordinator.state.topic.replication.factor"),
+    (SHARE_GROUP_STATE, "share.coordinator.state.topic.min.isr"),
+)
+"""Of a cluster without share groups, which waits for nothing, Kafka's defaults for them are not wrong."""
 _SYNC_COUNT = 50
 _SLOW_SYNC_MS = 20.0
 """The time of a sync that is slow: a producer that waits for each record then writes fewer than 50 a second. An SSD
@@ -193,18 +204,20 @@ async def _internal_topics(admin: "Admin") -> list[Finding]:
     node_count = len((await admin.describe_cluster()).nodes)
     existing = await admin.list_topics(include_internal=True)
     configs = await admin.describe_configs()
-    too_many = [
-        f"{key}={configs[key]}"
-        for topic, key in (
-            ("__transaction_state", "transaction.state.log.replication.factor"),
-            ("__transaction_state", "transaction.state.log.min.isr"),
-            ("__consumer_offsets", "offsets.topic.replication.factor"),
-        )
-        if topic not in existing and int(configs.get(key) or 1) > node_count
-    ]
-    if too_many:
-        detail = f"groups and transactions wait for more brokers than the {node_count} there are: {', '.join(too_many)}"
-        return [Finding("internal topics", "wrong", f"{detail}; lower these settings")]
+    groups_wait, share_groups_wait = (
+        [
+            f"{key}={configs[key]}"
+            for topic, key in settings
+            if topic not in existing and int(configs.get(key) or 1) > node_count
+        ]
+        for settings in (_COORDINATORS, _SHARE_COORDINATOR)
+    )
+    if groups_wait:
+        detail = f"groups and transactions wait for more brokers than the {node_count} there are"
+        return [Finding("internal topics", "wrong", f"{detail}: {', '.join(groups_wait)}; lower these settings")]
+    if share_groups_wait:
+        detail = f"share groups would wait for more brokers than the {node_count} there are"
+        return [Finding("internal topics", "look", f"{detail}: {', '.join(share_groups_wait)}")]
     return [Finding("internal topics", "ok", "are there, or can be created")]
 
 

@@ -18,9 +18,13 @@ from oncelog.cli import main
 from oncelog.client import Admin, PreparedTxnState
 from oncelog.client.admin.descriptions import TransactionDescription
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from tests.clients.share_requests import SETTINGS as SHARE_SETTINGS
 from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
 from tests.support.graduation import (
+    GROUPS,
+    JOBS,
+    LEFT,
     ORDERS,
     OVERRIDES,
     PREPARED,
@@ -30,6 +34,7 @@ from tests.support.graduation import (
     commit,
     committed_values,
     done,
+    jobs_left,
     leave_open,
     make_past,
     observe,
@@ -98,7 +103,7 @@ class Lived:
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     java_with_kafka()
     directory = tmp_path_factory.mktemp("lived")
-    kafka = Kafka(directory, overrides=(*TWO_PHASE, *WITH_RIGHTS))
+    kafka = Kafka(directory, overrides=(*TWO_PHASE, *WITH_RIGHTS, *SHARE_SETTINGS))
     seen, transactions = {}, {}
     try:
         run(make_past(kafka.bootstrap))
@@ -127,7 +132,7 @@ def test_a_read_only_broker_shows_what_kafka_showed_before_it_ended(lived: Lived
         assert run(observe(lived.bootstrap)) == lived.seen[stop]
         assert run(describe(lived.bootstrap)) == lived.transactions[stop]
     assert fingerprint(lived.directory / stop) == before
-    assert lived.seen[stop].groups == {"modern": "consumer", "veterans": "classic"}
+    assert lived.seen[stop].groups == GROUPS
     assert lived.transactions[stop]["mover"].state == lived.transactions[stop]["leaver"].state == "Ongoing"
 
 
@@ -150,6 +155,13 @@ def test_producers_and_transactions_go_on_where_kafka_ended(lived: Lived) -> Non
         assert run(read(lived.bootstrap, [PREPARED], "read_committed"))[PREPARED][-1][-1] == b"prepared"
 
 
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_share_group_goes_on_with_the_records_that_kafka_had_not_heard_the_end_of(lived: Lived, stop: str) -> None:
+    assert lived.seen[stop].offsets["workers"][JOBS].start_offset == LEFT[0]
+    with served(lived.directory / stop, lived.bootstrap, WRITABLE):
+        assert run(jobs_left(lived.bootstrap)) == dict.fromkeys(LEFT, 2)
+
+
 def test_what_graduated_and_lived_on_in_kafka_comes_back(tmp_path: Path) -> None:
     java_with_kafka()
     daemon = Daemon(tmp_path / "data", *OVERRIDES)
@@ -164,6 +176,7 @@ def test_what_graduated_and_lived_on_in_kafka_comes_back(tmp_path: Path) -> None
     try:
         run(commit(bootstrap, b"on Kafka"))
         run(until_groups_are_loaded(bootstrap, len(first.groups)))
+        assert run(jobs_left(bootstrap)) == dict.fromkeys(LEFT, 2)
         before = run(observe(bootstrap))
         kafka.end()
     finally:

@@ -22,12 +22,16 @@ from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
 from tests.support.graduation import (
+    GROUPS,
+    JOBS,
+    LEFT,
     OVERRIDES,
     PREPARED,
     Seen,
     commit,
     committed_values,
     done,
+    jobs_left,
     leave_open,
     make_past,
     observe,
@@ -123,7 +127,7 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moved]:
 def test_topics_settings_contents_groups_and_offsets_are_as_before(moved: Moved) -> None:
     assert moved.after == moved.before
     assert sum(map(len, moved.before.uncommitted.values())) > sum(map(len, moved.before.committed.values())) > 80
-    assert moved.before.groups == {"modern": "consumer", "veterans": "classic"}
+    assert moved.before.groups == GROUPS
     assert moved.before.configs["the group modern"] == {"consumer.session.timeout.ms": "46000"}
     assert moved.before.configs["the broker"] == {"log.cleaner.backoff.ms": "16000"}
 
@@ -179,6 +183,11 @@ def test_a_group_goes_on_at_its_offsets(moved: Moved, group: str, protocol: str)
     assert not old.intersection(run(go_on()))
 
 
+def test_a_share_group_gets_what_it_has_not_ended_and_nothing_twice(moved: Moved) -> None:
+    assert moved.before.offsets["workers"][JOBS].start_offset == LEFT[0]
+    assert run(jobs_left(moved.kafka.bootstrap)) == dict.fromkeys(LEFT, 2)
+
+
 def test_the_source_is_untouched_by_what_kafka_does(moved: Moved) -> None:
     """Although it shares the files of closed segments."""
     shared = [path for path in moved.kafka_dir.rglob("*") if path.is_file() and path.stat().st_nlink > 1]
@@ -226,6 +235,7 @@ def test_what_a_kill_left_goes_along_in_place(tmp_path: Path) -> None:
     try:
         run(until_groups_are_loaded(bootstrap, len(before.groups)))
         assert run(observe(bootstrap)) == before
+        assert run(jobs_left(bootstrap)) == dict.fromkeys(LEFT, 2)
         # Kafka 4.3 lets no second producer take over what is prepared; whoever knows its id and epoch can end it.
         wire = WireBroker(bootstrap)
         end = EndTxnRequest("mover", prepared.producer_id, prepared.producer_epoch, committed=True)

@@ -13,15 +13,20 @@ import pytest
 
 from oncelog.broker.config.properties import parse_properties
 from oncelog.client import Admin
+from oncelog.protocol.topics import INTERNAL_TOPICS
 from tests.support.daemon import Daemon
 from tests.support.graduation import (
+    GROUPS,
+    LEFT,
     ORDERS,
     OVERRIDES,
     commit,
     committed_values,
     done,
+    jobs_left,
     make_past,
     observe,
+    offsets_of,
     until_groups_are_loaded,
     wish_for,
 )
@@ -30,7 +35,7 @@ from tests.support.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-TOPICS = ("orders", "__consumer_offsets", "__transaction_state")
+TOPICS = ("orders", "jobs", *sorted(INTERNAL_TOPICS))
 
 
 def broker_beside(first: Path, node_id: int, directory: Path) -> Kafka:
@@ -112,7 +117,7 @@ def oncelog(bootstrap: str, *arguments: str) -> Any:
 def test_three_brokers_take_over_and_the_first_may_die(three: dict[int, Kafka], tmp_path: Path) -> None:
     async def go_on() -> None:
         bootstrap = three[1].bootstrap
-        await until_groups_are_loaded(bootstrap, 2)
+        await until_groups_are_loaded(bootstrap, len(GROUPS))
         before = await observe(bootstrap)
         await reassign(bootstrap, [2, 3, 1], tmp_path)
         await commit(bootstrap, b"by three")
@@ -126,7 +131,8 @@ def test_three_brokers_take_over_and_the_first_may_die(three: dict[int, Kafka], 
         await commit(three[3].bootstrap, b"without the first")
         assert (await committed_values(three[2].bootstrap))[-3:] == [b"by three", b"by two", b"without the first"]
         async with Admin(three[2].bootstrap) as admin:
-            assert {group: await admin.list_group_offsets(group) for group in before.groups} == before.offsets
+            assert await offsets_of(admin, before.groups) == before.offsets
+        assert await jobs_left(three[2].bootstrap) == dict.fromkeys(LEFT, 2)
 
     asyncio.run(go_on())
     described = oncelog(three[2].bootstrap, "txn", "describe", "payer")

@@ -89,15 +89,21 @@ def test_records_of_the_future_are_worth_a_look(daemon: Daemon) -> None:
     assert result == "look" and "early-0" in detail and "clock is ahead" in detail
 
 
-def test_internal_topics_that_no_cluster_of_this_size_can_create_are_wrong(
-    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "setting, result",
+    [("transaction.state.log.replication.factor", "wrong"), ("share.coordinator.state.topic.min.isr", "look")],
+)
+def test_internal_topics_that_no_cluster_of_this_size_can_create_are_named(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch, setting: str, result: str
 ) -> None:
+    """They are wrong where any client would wait for them, and not where share groups alone would."""
+
     async def configs(*_: Any, **__: Any) -> dict[str, str]:
-        return {"transaction.state.log.replication.factor": "3", "offsets.topic.replication.factor": "1"}
+        return {"offsets.topic.replication.factor": "1", setting: "3"}
 
     monkeypatch.setattr("oncelog.client.admin.client.Admin.describe_configs", configs)
-    result, detail = examined(daemon, exit_code=1)["internal topics"]
-    assert result == "wrong" and "transaction.state.log.replication.factor=3" in detail
+    found = examined(daemon, exit_code=1 if result == "wrong" else 0)["internal topics"]
+    assert found[0] == result and f"{setting}=3" in found[1]
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,17 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from oncelog import Acl, ClientQuota, UserScramCredentialUpsertion
 from oncelog.broker.config.settings import given_settings, load_config
-from oncelog.client import Admin, Consumer, NewTopic, PreparedTxnState, Producer, TopicPartition
+from oncelog.client import Admin, Consumer, NewTopic, PreparedTxnState, Producer, ShareConsumer, TopicPartition
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.streams_group_heartbeat_request import Subtopology, Topology
 from oncelog.tools.graduate.graduation import Watcher, Wish, graduate
+from tests.clients.streams_group_members import Streams
+from tests.clients.wire import WireBroker
 from tests.support.patience import PATIENCE_S
 
 TWO_PHASE = ("transaction.two.phase.commit.enable=true", "unstable.api.versions.enable=true")
@@ -26,6 +30,7 @@ OVERRIDES = (
     *WITH_RIGHTS,
     "offsets.topic.num.partitions=3",
     "transaction.state.log.num.partitions=3",
+    "share.coordinator.state.topic.num.partitions=3",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
     "num.io.threads=3",
     "oncelog.compat=kafka",
@@ -36,10 +41,14 @@ TOPICS = (
     NewTopic("latest", 1, 1, {"cleanup.policy": "compact", "segment.bytes": "1048576"}),
     NewTopic("large", 1, 1, {"segment.bytes": "1048576"}),
     NewTopic("empty", 5, 1),
+    NewTopic("jobs", 1, 1),
 )
 ORDERS = TopicPartition("orders", 0)
 PREPARED = TopicPartition("orders", 2)
-
+JOBS = TopicPartition("jobs", 0)
+LEFT = [1, 4, 5]
+"""The jobs that the share group is still to do."""
+GROUPS = {"modern": "consumer", "veterans": "classic", "workers": "share", "flows": "streams"}
 
 _OWN_SOURCES = ("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_GROUP_CONFIG")
 
@@ -57,6 +66,8 @@ class Seen:
     groups: Mapping[str, str]
     """Their types."""
     offsets: Mapping[str, Mapping[TopicPartition, Any]]
+    described: list[Any]
+    """Groups of shares and of streams."""
     users: Mapping[str, Mapping[str, int]]
     rights: list[Acl]
     quotas: list[ClientQuota]
@@ -69,6 +80,7 @@ async def make_past(bootstrap: str) -> None:
         await admin.delete_topics("removed")
         await admin.alter_configs({"log.cleaner.backoff.ms": "16000"}, node_id=1)
         await admin.alter_configs({"consumer.session.timeout.ms": "46000"}, group="modern")
+        await admin.alter_configs({"share.auto.offset.reset": "earliest"}, group="workers")
         await admin.alter_user_scram_credentials(UserScramCredentialUpsertion("alice", "secret"))
         await admin.create_acls(
             Acl("User:alice", "READ", "TOPIC", "orders"), Acl("User:bob", "ALL", "GROUP", "b", permission="DENY")
@@ -89,7 +101,8 @@ async def make_past(bootstrap: str) -> None:
         for number in range(36):
             await producer.send("large", bytes([number]) * 100_000)
             await producer.send("latest", b"%d" % number, key=b"k%d" % (number % 4))
-    for protocol, group in (("classic", "veterans"), ("consumer", "modern")):
+    protocols: dict[str, Literal["classic", "consumer"]] = {"veterans": "classic", "modern": "consumer"}
+    for group, protocol in protocols.items():
         async with Consumer(
             "orders", bootstrap_servers=bootstrap, group_id=group, group_protocol=protocol, auto_offset_reset="earliest"
         ) as consumer:
@@ -97,6 +110,47 @@ async def make_past(bootstrap: str) -> None:
             while got < 12:
                 got += len(await consumer.poll(200))
             await consumer.commit_sync()
+    await _do_jobs(bootstrap)
+    await _flow(bootstrap)
+
+
+async def _do_jobs(bootstrap: str) -> None:
+    """Of six jobs two are accepted, one is rejected, one released; two are on the way at the end."""
+    async with Producer(bootstrap) as producer:
+        for number in range(6):
+            await producer.send("jobs", b"%d" % number)
+    async with ShareConsumer(
+        "jobs", bootstrap_servers=bootstrap, group_id="workers", share_acknowledgement_mode="explicit"
+    ) as workers:
+        said: dict[int, Any] = {0: "accept", 1: "release", 2: "accept", 3: "reject"}
+        got = 0
+        while got < 6:
+            for job in await workers.poll(200):
+                got += 1
+                if job.offset in said:
+                    workers.acknowledge(job, said[job.offset])
+            if 0 < got < 6:
+                await workers.commit_sync()
+
+
+async def jobs_left(bootstrap: str) -> dict[int, int]:
+    """What the share group gets next, each with its delivery count."""
+    found: dict[int, int] = {}
+    async with ShareConsumer("jobs", bootstrap_servers=bootstrap, group_id="workers") as workers:
+        while len(found) < len(LEFT):
+            found |= {job.offset: job.delivery_count for job in await workers.poll(200)}
+    return found
+
+
+async def _flow(bootstrap: str) -> None:
+    """A streams group whose member has left, and that has an offset."""
+    wire = WireBroker(bootstrap)
+    reads = Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=["orders"])])
+    member = Streams(wire, group_id="flows", topology=reads)
+    assert (member.join(), member.leave()) == (ErrorCode.NONE, ErrorCode.NONE)
+    wire.close()
+    async with Admin(bootstrap) as admin:
+        await admin.alter_group_offsets("flows", {ORDERS: 3})
 
 
 class _Rollback(Exception):
@@ -133,10 +187,10 @@ async def observe(bootstrap: str) -> Seen:
         names = sorted(await admin.list_topics(include_internal=True))
         topics = {topic.name: (topic.topic_id, len(topic.partitions)) for topic in await admin.describe_topics(*names)}
         configs = {name: await _configs(admin, topic=name) for name in names}
-        configs |= {"the group modern": await _configs(admin, group="modern")}
+        configs |= {f"the group {name}": await _configs(admin, group=name) for name in ("modern", "workers")}
         configs |= {"the broker": await _configs(admin, node_id=1)}
         groups = {group.group_id: group.type for group in await admin.list_groups()}
-        offsets = {group: await admin.list_group_offsets(group) for group in sorted(groups)}
+        offsets = await offsets_of(admin, groups)
         own = [topic.name for topic in TOPICS]
         places = [TopicPartition(name, index) for name in own for index in range(topics[name][1])]
         return Seen(
@@ -147,10 +201,19 @@ async def observe(bootstrap: str) -> Seen:
             await read(bootstrap, places, "read_uncommitted"),
             groups,
             offsets,
+            [await admin.describe_share_groups("workers"), await admin.describe_streams_groups("flows")],
             await admin.describe_user_scram_credentials(),
             await admin.describe_acls(),
             await admin.describe_client_quotas(),
         )
+
+
+async def offsets_of(admin: Admin, groups: Mapping[str, str]) -> dict[str, Mapping[TopicPartition, Any]]:
+    """Where the groups of these types are."""
+    return {
+        group: await (admin.list_share_group_offsets(group) if kind == "share" else admin.list_group_offsets(group))
+        for group, kind in sorted(groups.items())
+    }
 
 
 async def _configs(admin: Admin, **resource: Any) -> Mapping[str, str | None]:

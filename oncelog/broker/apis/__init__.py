@@ -5,9 +5,9 @@ version 2, what must be imported before the first request (`Need`), the rights t
 read-only broker answers (`Refused`), where its response has errors (`Errors`), what a fault rule and the witness do
 with it, and whether its clients are charged.
 
-**Source of truth.** `clients` has the APIs of producers, consumers, groups and transactions, `share_groups` those of
-share groups; `administration` those of administrators and of the cluster. `table` puts them together as `API_TABLE`, by
-key. No other module lists APIs for one of these purposes.
+**Source of truth.** `clients` has the APIs of producers, consumers, groups and transactions, `administration` those of
+administrators, of the cluster and of share groups. `table` puts them together as `API_TABLE`, by key. No other module
+lists APIs for one of these purposes.
 
 **One data flow.** The readers ask the descriptor once for each API, when its code is imported, not for each request:
 

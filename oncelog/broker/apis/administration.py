@@ -1,4 +1,4 @@
-"""The APIs of administrators, of the cluster, and those that one node can only refuse.
+"""The APIs of administrators, of the cluster, of share groups, and those that one node can only refuse.
 
 Owns: one descriptor for each. Does not own: the contracts, which are the docstrings of the handlers.
 """
@@ -13,6 +13,7 @@ from oncelog.broker.apis.descriptor import (
     Errors,
     Need,
     Needed,
+    Operations,
     Own,
     Refused,
     Right,
@@ -24,7 +25,7 @@ from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 
 _O = AclOperation
-_TOPIC, _CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
+_GROUP, _TOPIC, _CLUSTER = ResourceType.GROUP, ResourceType.TOPIC, ResourceType.CLUSTER
 _NO_TOPIC, _NO_CLUSTER = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 _SECURITY = (Need.SECURITY,)
 
@@ -336,6 +337,69 @@ CLUSTER = (
         rights=_cluster(_O.ALTER, _NO_CLUSTER.text),
         read_only=READS,  # there is one node
         left_out=_ONE_NODE,
+    ),
+)
+
+# --- share groups -----------------------------------------------------------------------------------------------------
+
+_SHARE_GROUPS = (Need.GROUPS, Need.SHARE_GROUPS, Need.SHARE_STATE)
+_NO_GROUP = Refused(ErrorCode.GROUP_AUTHORIZATION_FAILED, has_message=True)
+
+SHARE_GROUPS = (
+    Api(
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        1,
+        1,
+        needs=_SHARE_GROUPS,
+        rights=Rights(steps=(Own("share_groups.Subscription", (Right(_O.READ, _GROUP), Right(_O.DESCRIBE, _TOPIC))),)),
+        read_only=_NO_GROUP,
+    ),
+    Api(
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        1,
+        1,
+        needs=_SHARE_GROUPS,
+        rights=Rights(
+            steps=(
+                EachRow(_O.DESCRIBE, _GROUP, name_of="share_groups.served_group"),
+                Own("share_groups.Assignments", (Right(_O.DESCRIBE, _TOPIC),)),
+                Operations(_GROUP, "groups", "group_id", "authorized_operations"),
+            )
+        ),
+        read_only=READS,
+        errors=(Errors((Rows("group_ids", "groups", "DescribedGroup", ("group_id",)),)),),
+        on_fault="no place",
+    ),
+    Api(
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        0,
+        1,
+        needs=_SHARE_GROUPS,
+        rights=Rights(
+            steps=(
+                EachRow(_O.DESCRIBE, _GROUP, name_of="share_groups.served_group_of"),
+                Own("share_groups.DescribedOffsets", (Right(_O.DESCRIBE, _TOPIC),)),
+            )
+        ),
+        read_only=READS,
+        errors=(Errors((Rows("groups", "groups", "DescribeShareGroupOffsetsResponseGroup", ("group_id",)),)),),
+        on_fault="no place",
+    ),
+    Api(
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        0,
+        0,
+        needs=_SHARE_GROUPS,
+        rights=Rights(steps=(Own("share_groups.AlteredOffsets", (Right(_O.READ, _GROUP), Right(_O.READ, _TOPIC))),)),
+        read_only=_NO_GROUP,
+    ),
+    Api(
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        0,
+        0,
+        needs=_SHARE_GROUPS,
+        rights=Rights(steps=(Own("share_groups.DeletedOffsets", (Right(_O.DELETE, _GROUP), Right(_O.READ, _TOPIC))),)),
+        read_only=_NO_GROUP,
     ),
 )
 

@@ -12,7 +12,7 @@ compare with their constant, without a call.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from oncelog.broker.apis import administration, clients, share_groups
+from oncelog.broker.apis import administration, clients
 from oncelog.broker.apis.descriptor import Api
 from oncelog.protocol.api_keys import ApiKey
 
@@ -21,11 +21,11 @@ _APIS = (
     *clients.RECORDS,
     *clients.GROUPS,
     *clients.SHARING,
-    *share_groups.SHARE_GROUPS,
     *clients.TRANSACTIONS,
     *administration.TOPICS,
     *administration.SECURITY,
     *administration.CLUSTER,
+    *administration.SHARE_GROUPS,
     *administration.SHARE_STATE,
 )
 

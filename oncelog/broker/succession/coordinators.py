@@ -1,7 +1,8 @@
 """The topics of the coordinators, which a leader among several nodes has before a client asks for them.
 
 Owns: nothing. A client that asks a node that stands by for its coordinator creates no topic there, and would ask for
-ever.
+ever. `__share_group_state` is not among them: members of share groups ask for the coordinator of their group, and that
+one makes the topic when a group has its first member.
 """
 
 from contextlib import suppress

@@ -30,7 +30,7 @@ from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.register_broker_record import RegisterBrokerRecord
 from oncelog.protocol.printable import printable_names
-from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE
+from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, SHARE_GROUP_STATE, TRANSACTION_STATE
 from oncelog.tools.adopt.kafka_dirs import AdoptError, KafkaDir, Place
 from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY, NO_LEADER, KafkaMetadata, KafkaPartition
 
@@ -318,6 +318,9 @@ def _rows_of_state(state: ClusterState, topics: Sequence[Topic], partitions: Seq
     yield Row("settings of topics", settings, Fate.KEPT, "go along")
     yield Row("settings of brokers, groups", sum(map(len, state.configs.values())), Fate.KEPT, "go along")
     yield Row("partitions of groups", of_topic[CONSUMER_OFFSETS], Fate.KEPT, "go along: committed offsets, members")
+    yield Row(
+        "partitions of share groups", of_topic[SHARE_GROUP_STATE], Fate.KEPT, "go along: acknowledged, deliveries"
+    )
     yield Row(
         "partitions of transactions", of_topic[TRANSACTION_STATE], Fate.KEPT, "go along: open ones, prepared ones"
     )

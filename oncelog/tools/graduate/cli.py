@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncelog.protocol.amounts import size_text
-from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from oncelog.tools.terminal import confirm, fail, say, say_json, say_progress, say_table, yes_option
 
 if TYPE_CHECKING:
@@ -154,6 +154,7 @@ def _rows(wish: "Wish", report: "Report") -> list[dict[str, Any]]:
         ("settings of topics", sum(len(topic.config) for topic in topics), "go along"),
         ("settings of brokers, groups", sum(map(len, state.configs.values())), "go along"),
         ("partitions of groups", source.count_of(CONSUMER_OFFSETS), "go along: committed offsets, members"),
+        ("partitions of share groups", source.count_of(SHARE_GROUP_STATE), "go along: acknowledged, deliveries"),
         ("partitions of transactions", source.count_of(TRANSACTION_STATE), "go along: open ones, prepared ones"),
         ("next producer id", state.next_producer_id, "goes along"),
         ("features", len(own_levels), f"go along: {levels}"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.apis import administration, clients, share_groups
+from oncelog.broker.apis import administration, clients
 from oncelog.broker.apis.descriptor import READS, Api, Errors, Place, Rights
 from oncelog.broker.apis.table import API_TABLE, TRANSACTION_V2_SINCE
 from oncelog.broker.handlers.rights.guard import refusal_of, run_of
@@ -66,7 +66,7 @@ def test_errors_are_where_the_declarations_have_them(api: Api, version: int, err
 
 
 def test_an_api_is_described_once() -> None:
-    groups = [value for module in (clients, share_groups, administration) for value in vars(module).values()]
+    groups = [value for module in (clients, administration) for value in vars(module).values()]
     described = [api for group in groups if isinstance(group, tuple) for api in group if isinstance(api, Api)]
     assert [key for key, count in Counter(api.key for api in described).items() if count > 1] == []
     assert {api.key for api in described} == set(API_TABLE)

@@ -8,15 +8,21 @@ import pytest
 
 from oncelog.broker.storage.shared.store import SharedSizes
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated import alter_share_group_offsets_request as altering
 from oncelog.protocol.generated import describe_quorum_request
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
 from oncelog.protocol.generated.describe_quorum_response import PartitionData
+from oncelog.protocol.generated.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from oncelog.protocol.generated.metadata_request import MetadataRequest
+from oncelog.protocol.generated.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from oncelog.protocol.message import Message
-from oncelog.protocol.topics import METADATA_TOPIC, TRANSACTION_STATE
+from oncelog.protocol.topics import METADATA_TOPIC, SHARE_GROUP_STATE, TRANSACTION_STATE
 from tests.fakes.database import Database
 from tests.fakes.node import Surroundings, VirtualNode
 from tests.fakes.virtual_time import VirtualTime
@@ -161,6 +167,46 @@ def test_a_leader_that_hands_over_says_so_before_its_clients_ask(pair: Pair) -> 
     assert pair.ask(pair.standby, MetadataRequest(topics=[]), 12).controller_id == 2
 
 
+def test_a_share_group_begins_at_the_leader_and_goes_on_at_the_next_one(pair: Pair) -> None:
+    """Its coordinator makes the topic of states: no node does ahead, and one that stands by sends members away."""
+    _create(pair, pair.leader, "topic")
+    pair.until(lambda: _has_topic(pair.standby, "topic"))
+    request = ShareGroupHeartbeatRequest(group_id="group", member_id="m", subscribed_topic_names=["topic"])
+    assert pair.ask(pair.standby, request, 1).error_code == ErrorCode.NOT_COORDINATOR
+    assert not _has_topic(pair.leader, SHARE_GROUP_STATE)
+    pair.until(lambda: pair.ask(pair.leader, _BEGIN_SHARING, 0).error_code == ErrorCode.NONE)
+    assert _has_topic(pair.leader, SHARE_GROUP_STATE)
+    assert _shared(pair, pair.leader) == [0, 0]
+    pair.leader.lose_the_machine()
+    pair.until(lambda: pair.standby.serving is not None and pair.standby.serving.epoch > 1)
+    pair.until(lambda: _shared(pair, pair.standby) == [0, 0])
+    assert pair.ask(pair.standby, request, 1).error_code == ErrorCode.NONE
+
+
+_BEGIN_SHARING = altering.AlterShareGroupOffsetsRequest(
+    group_id="group",
+    topics=[
+        altering.AlterShareGroupOffsetsRequestTopic(
+            topic_name="topic",
+            partitions=[
+                altering.AlterShareGroupOffsetsRequestPartition(partition_index=each, start_offset=0) for each in (0, 1)
+            ],
+        )
+    ],
+)
+
+
+def _shared(pair: Pair, node: VirtualNode) -> list[int]:
+    """The start offset of each partition that the group reads."""
+    wanted = DescribeShareGroupOffsetsRequestGroup(group_id="group", topics=None)
+    answer = pair.ask(node, DescribeShareGroupOffsetsRequest(groups=[wanted]), 1)
+    return [row.start_offset for topic in answer.groups[0].topics for row in topic.partitions]
+
+
+def _has_topic(node: VirtualNode, name: str) -> bool:
+    assert node.serving is not None
+    return node.serving.broker.topics.get(name) is not None
+
+
 def _has_coordinators(pair: Pair) -> bool:
-    assert pair.leader.serving is not None
-    return pair.leader.serving.broker.topics.get(TRANSACTION_STATE) is not None
+    return _has_topic(pair.leader, TRANSACTION_STATE)

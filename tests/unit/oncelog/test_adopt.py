@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner, Result
 
+from oncelog.broker.coordinator.share.values import SharePartitionKey, ShareState, StateBatch
 from oncelog.broker.security.scram import SCRAM_MECHANISMS
 from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.broker.system.disk import RealDisk
@@ -32,6 +34,7 @@ from oncelog.protocol.generated.topic_record import TopicRecord
 from oncelog.protocol.generated.user_scram_credential_record import UserScramCredentialRecord
 from oncelog.tools.adopt.kafka_metadata import read_metadata
 from oncelog.tools.graduate.graduation import Watcher, graduate
+from tests.clients.fetch_session import create
 from tests.clients.sasl_connection import SaslServer
 from tests.clients.scram_client import ScramClient, keys
 from tests.fakes.broker import VirtualBroker
@@ -113,6 +116,30 @@ def test_what_graduated_comes_back_with_its_records_transactions_and_sequences(t
     assert produce(again, last)[1] == 29  # a retry of the newest batch
     assert again.broker.cluster_id == broker.broker.cluster_id
     assert again.broker.topics.get(TOPIC) is not None
+
+
+def test_what_share_groups_have_acknowledged_goes_to_kafka_and_comes_back(tmp_path: Path) -> None:
+    broker = VirtualBroker("share.coordinator.state.topic.num.partitions=2")
+    topic_id = create(broker, TOPIC)
+    key = SharePartitionKey("workers", topic_id, 0)
+    coordinator = broker.broker.share_coordinator
+    begun = coordinator.initialize(key, 0, 0)
+    broker.time.settle()
+    written = coordinator.write(key, 0, 0, 2, 0, [StateBatch(3, 4, 0, 1)])
+    broker.time.settle()
+    assert (begun.done, begun.error, written.done, written.error) == (True, None, True, None)
+    broker.broker.logs.close()
+    data, kafka, back = tmp_path / "data", tmp_path / "kafka", tmp_path / "back"
+    store(broker.disk, data)
+    listeners = "listeners=PLAINTEXT://127.0.0.1:9092"
+    gone = CliRunner().invoke(main, ["graduate", str(data), "--out", str(kafka), "--override", listeners])
+    assert re.search(r"partitions of share groups +1 +go along", gone.stdout)
+    result = run(kafka, "--out", back, "--json")
+    assert rows_of(result)["partitions of share groups"] == (1, "kept")
+    again = VirtualBroker(disk=load(back))
+    read = again.broker.share_coordinator.read(key, 0)
+    again.time.settle()
+    assert read.result() == ShareState(0, 0, 2, 0, (StateBatch(3, 4, 0, 1),))
 
 
 def test_what_one_node_cannot_have_is_reported_before_anything_is_written(tmp_path: Path) -> None:
