@@ -177,7 +177,7 @@ class SharePartitionLife:
     def _load(self, state: ShareState) -> None:
         self._state = SharePartition(state)
         self._state_epoch = state.state_epoch
-        self._wake()
+        self._notify()
 
     def _fail(self, error: Exception) -> None:
         if not isinstance(error, KafkaError):
@@ -222,8 +222,11 @@ class SharePartitionLife:
         """Looks once for all who wait whether there is anything to read: mostly there is not, as what was acknowledged
         or locked made no room."""
         if self._waiters and self._may_read():
-            for waiter in tuple(self._waiters):
-                waiter.on_moved(self._partition)
+            self._notify()
+
+    def _notify(self) -> None:
+        for waiter in tuple(self._waiters):
+            waiter.on_moved(self._partition)
 
     def _may_read(self) -> bool:
         try:
@@ -252,7 +255,7 @@ class SharePartitionLife:
             # Not written: the next change that is written has the new start.
             state.apply(state.move_start(log.log_start_offset))
             self._set_timer()
-        if not state.can_acquire(self._limits()):
+        if state.in_flight_count and not state.can_acquire(self._limits()):
             return None
         if log.high_watermark < log.log_end_offset:
             log.start_round_for(isolation)
@@ -276,7 +279,7 @@ class SharePartitionLife:
 
     def release_hold(self) -> None:
         self._is_held = False
-        self._wake()
+        self._notify()
 
     def acquire(self, member_id: str, wanted: "Wanted", reading: Reading, read: Records) -> AcquiredBatches:
         """Acquire what a member wants of the records that were read. Raises KAFKA_STORAGE_ERROR if these are none."""
