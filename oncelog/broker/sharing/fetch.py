@@ -87,6 +87,7 @@ class ShareFetch:
     __slots__ = (
         "_available",
         "_available_bytes",
+        "_beginnings",
         "_done",
         "_errors",
         "_found",
@@ -126,6 +127,8 @@ class ShareFetch:
         """What was read, or is."""
         self._idle: list[PartitionId] = []
         """What there was nothing to read of."""
+        self._beginnings: list[Completion[None]] = []
+        """What must be durable before the response (`SharePartitionLife.beginning`)."""
         self._pending_count = 0
         self._state = _State.BEGINNING
         self._is_due = False
@@ -153,6 +156,10 @@ class ShareFetch:
                 yield self._done
         finally:  # its client may be gone
             self._leave()
+        for beginning in self._beginnings:
+            if not beginning.done:
+                yield beginning
+            beginning.result()
         return self._done.result()
 
     def _add(self, manager: "SharePartitionManager", partition: PartitionId) -> None:
@@ -303,6 +310,9 @@ class ShareFetch:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:  # the start has moved: the next request follows it
                     self._errors[each] = error
                 continue
+            beginning = self._lives[each].beginning
+            if beginning is not None:
+                self._beginnings.append(beginning)
             records_left -= sum([records_of.record_count for records_of in acquired])
             fetched[each] = FetchedRecords(ErrorCode.NONE, records, acquired)
         for each, refusal in self._errors.items():
