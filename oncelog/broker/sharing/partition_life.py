@@ -80,6 +80,7 @@ class SharePartitionLife:
 
     __slots__ = (
         "_failures",
+        "_has_start",
         "_is_held",
         "_key",
         "_leader_epoch",
@@ -96,6 +97,7 @@ class SharePartitionLife:
         "_timer_ms",
         "_tries_left",
         "_waiters",
+        "beginning",
     )
 
     def __init__(
@@ -122,6 +124,10 @@ class SharePartitionLife:
         self._state_epoch = -1
         self._refusal: KafkaError | None = None
         """Why it has ended."""
+        self._has_start = True
+        """Whether the share coordinator knows where the group has begun."""
+        self.beginning: Completion[None] | None = None
+        """The write of where it has begun, while that is not durable; no record is returned before."""
         self._is_held = False
         self._waiters: dict[RecordsWaiter, None] = {}
         self._timer: Timer | None = None
@@ -172,12 +178,13 @@ class SharePartitionLife:
         if found.error is not None:
             self._fail(found.error)
         else:
+            self._has_start = False
             self._load(state._replace(start_offset=found.result()))
 
     def _load(self, state: ShareState) -> None:
         self._state = SharePartition(state)
         self._state_epoch = state.state_epoch
-        self._wake()
+        self._notify()
 
     def _fail(self, error: Exception) -> None:
         if not isinstance(error, KafkaError):
@@ -222,8 +229,11 @@ class SharePartitionLife:
         """Looks once for all who wait whether there is anything to read: mostly there is not, as what was acknowledged
         or locked made no room."""
         if self._waiters and self._may_read():
-            for waiter in tuple(self._waiters):
-                waiter.on_moved(self._partition)
+            self._notify()
+
+    def _notify(self) -> None:
+        for waiter in tuple(self._waiters):
+            waiter.on_moved(self._partition)
 
     def _may_read(self) -> bool:
         try:
@@ -252,7 +262,7 @@ class SharePartitionLife:
             # Not written: the next change that is written has the new start.
             state.apply(state.move_start(log.log_start_offset))
             self._set_timer()
-        if not state.can_acquire(self._limits()):
+        if state.in_flight_count and not state.can_acquire(self._limits()):
             return None
         if log.high_watermark < log.log_end_offset:
             log.start_round_for(isolation)
@@ -276,7 +286,7 @@ class SharePartitionLife:
 
     def release_hold(self) -> None:
         self._is_held = False
-        self._wake()
+        self._notify()
 
     def acquire(self, member_id: str, wanted: "Wanted", reading: Reading, read: Records) -> AcquiredBatches:
         """Acquire what a member wants of the records that were read. Raises KAFKA_STORAGE_ERROR if these are none."""
@@ -298,8 +308,25 @@ class SharePartitionLife:
         self._set_timer()
         if not acquired:
             return _NO_BATCHES
+        if not self._has_start:
+            self._write_start(state)
         start_bytes, end_bytes = fetched.bytes_of(acquired)
         return records[start_bytes:end_bytes], acquired
+
+    def _write_start(self, state: SharePartition) -> None:
+        """Unlike Kafka, which writes it with the first change: after a crash before that, a group with the setting
+        `latest` would begin behind what it has been given. If it is refused, the next acquisition tries again."""
+        written = self._persister.write(
+            self._key, self._state_epoch, self._leader_epoch, state.start_offset, state.delivery_complete_count, ()
+        )
+        self._has_start = written.error is None
+        if not written.done:
+            self.beginning = written
+            written.then(self._on_start_written)
+
+    def _on_start_written(self, written: Completion[None]) -> None:
+        self.beginning = None
+        self._on_written(written)
 
     # -- changes
 

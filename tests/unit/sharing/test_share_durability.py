@@ -75,6 +75,25 @@ def test_no_crash_loses_an_acknowledgement_that_was_answered(seed: int) -> None:
     assert done
 
 
+def test_a_record_that_was_handed_out_outlives_a_kill_in_a_group_that_begins_at_the_end() -> None:
+    """Where the group has begun is durable before its first record is returned, and so it does not begin again behind
+    it."""
+    broker, topic_id = started()
+    key = topic_id, 0
+    append(broker, TOPIC)
+    broker.broker.share_coordinator.initialize(SharePartitionKey(GROUP, topic_id, 0), 1, -1)
+    member = ShareMember(broker, GROUP, "member")
+    waiting = member.start_fetch([key], max_wait_ms=500)
+    append(broker, TOPIC, 0, 2)
+    assert acquired(waiting.message) == {key: [(1, 2, 1)]}
+    broker = broker.killed()
+    append(broker, TOPIC)
+    again = ShareMember(broker, GROUP, "member")
+    reply = again.start_fetch([key], max_wait_ms=500)
+    broker.time.advance(500)
+    assert acquired(reply.message) == {key: [(1, 3, 1)]}
+
+
 @pytest.mark.parametrize("state_epoch", [0, 3])
 @pytest.mark.parametrize("is_deleted", [False, True])
 def test_a_share_partition_that_begins_again_forgets_what_is_in_flight(*, state_epoch: int, is_deleted: bool) -> None:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from oncelog.broker.log.values import FetchIsolation
 from oncelog.broker.security.principal import parse_principal
 from oncelog.broker.sharing import fetch
+from oncelog.broker.sharing.partition_life import Reading, SharePartitionLife
 from oncelog.broker.turns import slices
 from oncelog.protocol.acls import AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.errors import ErrorCode
@@ -179,6 +181,27 @@ def test_one_response_has_records_of_so_many_partitions_at_most(monkeypatch: pyt
     got = [list(acquired(member.fetch(world.keys if number == 0 else ()))) for number in range(3)]
     assert [len(keys) for keys in got] == [2, 2, 2]
     assert sorted(key for keys in got for key in keys) == world.keys
+
+
+@pytest.mark.interpreted
+def test_at_the_end_of_a_wait_only_what_has_moved_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session may have thousands of partitions; all are in its first response, though."""
+    world = World(partitions=12)
+    member = world.member()
+    reply = member.start_fetch(world.keys, max_wait_ms=500, min_bytes=10_000)
+    looked: list[object] = []
+    plan = SharePartitionLife.plan
+
+    def noted(life: SharePartitionLife, isolation: FetchIsolation) -> Reading | None:
+        looked.append(life.key.partition)
+        return plan(life, isolation)
+
+    monkeypatch.setattr(SharePartitionLife, "plan", noted)
+    world.append(1, 7)
+    world.let_pass(500)
+    assert set(looked) == {7}
+    assert sorted(errors(reply.message)) == world.keys
+    assert acquired(reply.message) == {world.keys[7]: [(0, 0, 1)]}
 
 
 @pytest.mark.parametrize("batch_count", [19_000, 21_000])
