@@ -58,7 +58,7 @@ BEDS = {
     "log": Bed(log_faults.PLANTS, lambda seed: LogWorld(seed).run(LOG_STEPS), 200, 4),
     "outbox": Bed(outbox_faults.PLANTS, lambda seed: OutboxWorld(seed).run(), 30, 1),
     "pair": Bed(pair_faults.PLANTS, lambda seed: PairWorld(seed).run(), 60, 5),
-    "restored": Bed(restored_faults.PLANTS, lambda seed: RestoredWorld(seed).run(), 60, 6),
+    "restored": Bed(restored_faults.PLANTS, lambda seed: RestoredWorld(seed).run(), 80, 6),
     "restored-pair": Bed(restored_faults.OF_SEVERAL_NODES, lambda seed: RestoredPairWorld(seed).run(), 30, 1),
     "share": Bed(share_faults.PLANTS, lambda seed: ShareWorld(seed).run(), 60, 3),
     "shared": Bed(shared_faults.PLANTS, lambda seed: SharedWorld(seed).run(), 60, 7),
