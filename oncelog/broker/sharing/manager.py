@@ -106,6 +106,7 @@ class SharePartitionManager:
 
     def on_reset(self, key: SharePartitionKey) -> None:
         """Its state has begun again, or is deleted: what was in flight is over."""
+        self.failures.forget(key)
         life = self.find_by_key(key)
         if life is not None:
             life.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))

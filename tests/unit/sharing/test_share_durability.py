@@ -105,11 +105,14 @@ def test_a_share_partition_that_begins_again_forgets_what_is_in_flight(*, state_
         append(broker, TOPIC)
     member = ShareMember(broker, GROUP, "member")
     assert acquired(member.fetch([key])) == {key: [(0, 4, 1)]}
+    member.acknowledge({key: [(0, 0, [RELEASE])]})
+    assert acquired(member.fetch()) == {key: [(0, 0, 2)]}
     coordinator, share = broker.broker.share_coordinator, SharePartitionKey(GROUP, topic_id, 0)
     if is_deleted:
         coordinator.delete(share)
     coordinator.initialize(share, state_epoch, 2)
     broker.time.settle()
+    assert not broker.broker.sharing.failures.keys(GROUP)
     assert errors(member.acknowledge({key: [(0, 4, [ACCEPT])]}))[key] != ErrorCode.NONE
     assert acquired(member.fetch(max_wait_ms=500)) == {key: [(2, 4, 1)]}
 
