@@ -42,7 +42,8 @@ CLIENTS = (
     Client(
         "confluent-kafka (Python, librdkafka)",
         ("test_confluent_*",),
-        "Before you use transactions with offsets: [what to set](../clients/client-notes.md).",
+        "Before you use transactions with offsets: [what to set](../clients/client-notes.md). Its share consumer is a "
+        "preview.",
     ),
     Client("aiokafka (Python)", ("test_aiokafka*",)),
     Client("kafka-python", ("test_kafka_python*",), "Compresses with snappy where the package python-snappy is there."),
@@ -53,7 +54,13 @@ CLIENTS = (
     ),
     Client(
         "Apache Kafka's Java clients and console tools",
-        ("test_java_*", "test_kafka_acls*", "test_kafka_console_tools*", "test_kafka_secured_tools*"),
+        (
+            "test_java_*",
+            "test_kafka_acls*",
+            "test_kafka_console_tools*",
+            "test_kafka_secured_tools*",
+            "test_kafka_share_*",
+        ),
     ),
     Client("Kafka Streams", ("test_kafka_streams*",)),
     Client(

@@ -61,12 +61,15 @@ GROUP_KINDS = {
             "group kind rights",
             "group_kind_rights_answers.json",
             lambda broker, wall_ms: group_kind_rights_transcript.conversation(broker),
+            group_kind_rights_transcript.DIFFERENCES,
             ours=_TwoClients,
             connected=KafkaTwoClients,
             overrides=(*authorization_transcript.SETTINGS, *SETTINGS),
             spelt=lambda answer: "\n".join(f"{rights}: {of}" for rights, of in answer.items()),
         ),
-        _of("group settings", group_settings_transcript.conversation),
+        _of(
+            "group settings", group_settings_transcript.conversation, differences=group_settings_transcript.DIFFERENCES
+        ),
         _of(
             "share delivery", share_delivery_transcript.conversation, differences=share_delivery_transcript.DIFFERENCES
         ),
@@ -76,10 +79,20 @@ GROUP_KINDS = {
             *share_fetch_transcript.SETTINGS,
             differences=share_fetch_transcript.DIFFERENCES,
         ),
-        _of("share groups", share_group_transcript.conversation, *share_group_transcript.SETTINGS),
-        _with_wall("share logs", share_log_transcript.conversation),
+        _of(
+            "share groups",
+            share_group_transcript.conversation,
+            *share_group_transcript.SETTINGS,
+            differences=share_group_transcript.DIFFERENCES,
+        ),
+        _with_wall("share logs", share_log_transcript.conversation, differences=share_log_transcript.DIFFERENCES),
         _of("share offsets", share_offsets_transcript.conversation),
         _of("share state", share_state_transcript.conversation),
-        _of("streams heartbeats", streams_heartbeat_transcript.conversation, *streams_heartbeat_transcript.SETTINGS),
+        _of(
+            "streams heartbeats",
+            streams_heartbeat_transcript.conversation,
+            *streams_heartbeat_transcript.SETTINGS,
+            differences=streams_heartbeat_transcript.DIFFERENCES,
+        ),
     )
 }

@@ -73,11 +73,11 @@ class Recording:
         return answers
 
     def expected(self) -> dict[str, str]:
-        return self.kafkas() | {name: repr(answer) for name, (_, answer) in self.differences.items()}
+        return self.kafkas() | {name: self.spelt(answer) for name, (_, answer) in self.differences.items()}
 
     def differences_that_are_none(self) -> list[str]:
         known = self.kafkas()
-        return [name for name, (_, answer) in self.differences.items() if known[name] == repr(answer)]
+        return [name for name, (_, answer) in self.differences.items() if known[name] == self.spelt(answer)]
 
     def ask(self, directory: Path) -> None:
         """Hold the conversation with Kafka; its answers are as they were, or written down anew."""

@@ -12,6 +12,7 @@ import structlog
 
 from oncelog.broker.observability.logging import LogLevel
 from tests.conformance.features import at_levels
+from tests.conformance.group_kind_recordings import GROUP_KINDS
 from tests.conformance.lives import KafkaLives, OurLives
 from tests.conformance.recording import Conversation, Recording
 from tests.conformance.stored_segments import KafkaSegments, OurSegments
@@ -172,7 +173,7 @@ RECORDINGS = {
         ),
         _of("data", "data_answers.json", data_transcript),
         Recording(
-            "share groups",
+            "shared records",
             "share_answers.json",
             share_transcript.conversation,
             share_transcript.DIFFERENCES,
@@ -262,6 +263,7 @@ RECORDINGS = {
         _two_phase("two-phase commit, switched off", two_phase_transcript.two_phase, _UNSTABLE),
         _two_phase("two-phase commit", two_phase_transcript.two_phase, _UNSTABLE, _TWO_PHASE),
         _two_phase("without __transaction_state", two_phase_transcript.without_state),
+        *GROUP_KINDS.values(),
         *TRANSACTIONS.values(),
     )
 }

@@ -17,8 +17,8 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.testing import Broker
 from tests.conftest import Start
 from tests.support.consoles import TIMEOUT_MS, console, serving, text_of
-from tests.support.pair import Pair, until
-from tests.support.patience import PATIENCE_S
+from tests.support.pair import Pair
+from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres, started
 
 NOBODY = UUID(int=0)

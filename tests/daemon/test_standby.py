@@ -32,8 +32,8 @@ from oncelog.protocol.generated.sasl_authenticate_request import SaslAuthenticat
 from oncelog.protocol.generated.sasl_handshake_request import SaslHandshakeRequest
 from tests.clients.wire import WireBroker
 from tests.conftest import Start
-from tests.support.pair import Pair, until
-from tests.support.patience import GIVES_UP_MS, PATIENCE_S
+from tests.support.pair import Pair
+from tests.support.patience import GIVES_UP_MS, PATIENCE_S, until
 from tests.support.postgres import Postgres, started
 
 

@@ -24,7 +24,7 @@ from oncelog.protocol.generated.streams_group_heartbeat_request import (
 )
 from tests.clients.wire import WireBroker
 from tests.support.consoles import console, text_of
-from tests.support.kafka import serving
+from tests.support.kafka import ON_BOTH, serving
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 _SETTINGS = (
@@ -60,6 +60,7 @@ class Scene:
         """Join, and heartbeat until there is an assignment; returns the member id."""
         member_id = fresh("member")
         self.wait_for_coordinator(group)
+        self.admin.alter_configs({"share.assignment.interval.ms": "0"}, group=group)
 
         def beat(epoch: int, subscribed: tuple[str, ...] | None = None) -> Any:
             return self.wire.ask(
@@ -143,7 +144,7 @@ def fresh(kind: str) -> str:
     return f"{kind}-{uuid.uuid4().hex[:8]}"
 
 
-@pytest.fixture(scope="module", params=[pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="module", params=ON_BOTH)
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     directory = tmp_path_factory.mktemp(request.param)
     with serving(request.param, directory, *_SETTINGS) as bootstrap, Admin(bootstrap) as admin:

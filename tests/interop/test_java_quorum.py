@@ -7,7 +7,8 @@ import pytest
 from oncelog.client.blocking.clients import Admin
 from tests.conftest import Start
 from tests.support.interop import class_path, run_java
-from tests.support.pair import Pair, until
+from tests.support.pair import Pair
+from tests.support.patience import until
 from tests.support.postgres import Postgres, started
 
 pytestmark = pytest.mark.interop

@@ -34,6 +34,7 @@ from tests.simulation.restored_pair_world import RestoredPairWorld
 from tests.simulation.restored_world import RestoredWorld
 from tests.simulation.share_world import ShareWorld
 from tests.simulation.shared_world import SharedWorld
+from tests.simulation.streams_world import StreamsWorld
 from tests.simulation.tables_world import TablesWorld
 from tests.support.cores import core_count
 
@@ -47,6 +48,7 @@ WORLDS = {
     "broker": lambda seed: asdict(BrokerWorld(seed).run()),
     "broker-backups": lambda seed: asdict(BrokerWorld(seed, from_backups=True).run()),
     "share": lambda seed: dict(ShareWorld(seed).run()),
+    "streams": lambda seed: dict(StreamsWorld(seed).run()),
     "shared": lambda seed: asdict(SharedWorld(seed).run()),
     "restored": lambda seed: asdict(RestoredWorld(seed).run()),
     "tables": lambda seed: asdict(TablesWorld(seed).run()),

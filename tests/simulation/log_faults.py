@@ -362,7 +362,7 @@ _FOUND_LATE = {
     "delete_before_the_start_is_durable": 1,
     "show_a_start_before_it_is_durable": 1,
     "go_offline_without_a_word": 137,
-    "append_behind_a_round_that_is_gone": 51,
+    "append_behind_a_round_that_is_gone": 75,
     "mark_no_round_as_one_to_follow": 6,
     "follow_the_next_leader_as_the_one_before": 4,
     "name_the_next_leader_once_it_is_followed": 4,

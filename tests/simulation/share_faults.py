@@ -11,9 +11,10 @@ from oncelog.broker.coordinator.share import decisions
 from oncelog.broker.coordinator.share.coordinator import ShareCoordinator
 from oncelog.broker.coordinator.share.shard import ShareShard
 from oncelog.broker.log.values import FetchIsolation
-from oncelog.broker.sharing import acknowledging, partition
+from oncelog.broker.sharing import acknowledging
 from oncelog.broker.sharing.in_flight import InFlight
 from oncelog.broker.sharing.manager import SharePartitionManager
+from oncelog.broker.sharing.partition import SharePartition
 from oncelog.broker.sharing.partition_life import SharePartitionLife
 from oncelog.broker.sharing.values import ARCHIVED, AVAILABLE, RELEASE
 from oncelog.broker.turns.completion import Completion
@@ -49,7 +50,7 @@ def let_locks_end_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def let_locks_last_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(partition, "expired", lambda *_: [])
+    patch.setattr(SharePartition, "next_expiry_ms", lambda _: None)
 
 
 def archive_what_is_released(patch: pytest.MonkeyPatch) -> None:

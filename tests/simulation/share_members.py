@@ -66,6 +66,15 @@ class ShareMember:
                     yield from self._acknowledge()
         yield from self._leave()
 
+    def holds(self, partitions: Sequence[int]) -> Life:
+        """Takes what there is, and never says what became of it. It is no member of the group, which Kafka does not ask
+        for: so the group never takes it for dead, and only the ends of its locks give back what it has."""
+        self.assigned = tuple(partitions)
+        while not self.has_acquired:
+            yield from self._fetch()
+        while True:
+            yield _HEARTBEAT_MS
+
     def _time_for_work_ms(self) -> int:
         return 0 if self.accepts_all else self.random.choice([0, 0, 10, 200, 900, 2_500])
 

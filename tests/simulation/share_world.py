@@ -48,6 +48,8 @@ from tests.simulation.share_members import GROUP, ShareMember
 _TOPIC = LEGS[0][0]
 _GROUP_RESOURCE = 32
 _LOCK_MS, _SESSION_MS = 1_500, 6_000
+_CUT_SHARE = 0.02
+"""Of the acknowledgements: the power goes while they are written."""
 _CALM_MS = 60_000
 _DRAINED_MS = 4 * _LOCK_MS + _SESSION_MS
 
@@ -178,6 +180,8 @@ class ShareWorld:
         for each in acknowledged:
             each.start_offset = self._start_offset(request.topics[0].topic_id, each.partition)
         self.history.acknowledgements += acknowledged  # also if it never comes to an answer
+        if acknowledged and not self.network.is_calm and self.random.random() < _CUT_SHARE:
+            self.broker.disk.operations_left = self.random.randint(0, 4)
         reply = take()
         self._noted.append(Noted(request, arrived, reply, acknowledged))
         return reply
@@ -345,7 +349,11 @@ class ShareWorld:
             self._run_until(self._now_ms + 500)
 
     def _drain(self, topic_id: UUID) -> None:
-        """One that takes all that is left, until nothing has come for longer than every lock and session."""
+        """One that takes all that is left, also what another has and forgets, until nothing has come for longer than
+        every lock and session."""
+        self.network.join(Client(self._member(topic_id).holds(range(len(LEGS))), "holder"))
+        self.network.join(Client(self._writes(6), "last writer"))
+        self._run_until(self._now_ms + _LOCK_MS)
         member = self._member(topic_id, accepts_all=True)
         client = Client(member.works(1_000_000), "last")
         self._join(client)

@@ -16,7 +16,9 @@ from tests.simulation import (
     outbox_faults,
     pair_faults,
     restored_faults,
+    share_faults,
     shared_faults,
+    streams_faults,
     tables_faults,
 )
 from tests.simulation.__main__ import LEASE_MS, LOG_STEPS
@@ -30,7 +32,9 @@ from tests.simulation.outbox_world import OutboxWorld
 from tests.simulation.pair_world import PairWorld
 from tests.simulation.restored_pair_world import RestoredPairWorld
 from tests.simulation.restored_world import RestoredWorld
+from tests.simulation.share_world import ShareWorld
 from tests.simulation.shared_world import SharedWorld
+from tests.simulation.streams_world import StreamsWorld
 from tests.simulation.tables_world import TablesWorld
 
 CAUGHT = (AuditError, HistoryError, KafkaError, StartError)
@@ -54,9 +58,11 @@ BEDS = {
     "log": Bed(log_faults.PLANTS, lambda seed: LogWorld(seed).run(LOG_STEPS), 200, 4),
     "outbox": Bed(outbox_faults.PLANTS, lambda seed: OutboxWorld(seed).run(), 30, 1),
     "pair": Bed(pair_faults.PLANTS, lambda seed: PairWorld(seed).run(), 60, 5),
-    "restored": Bed(restored_faults.PLANTS, lambda seed: RestoredWorld(seed).run(), 60, 6),
+    "restored": Bed(restored_faults.PLANTS, lambda seed: RestoredWorld(seed).run(), 80, 6),
     "restored-pair": Bed(restored_faults.OF_SEVERAL_NODES, lambda seed: RestoredPairWorld(seed).run(), 30, 1),
+    "share": Bed(share_faults.PLANTS, lambda seed: ShareWorld(seed).run(), 60, 3),
     "shared": Bed(shared_faults.PLANTS, lambda seed: SharedWorld(seed).run(), 60, 7),
+    "streams": Bed(streams_faults.PLANTS, lambda seed: StreamsWorld(seed).run(), 60, 3),
     "tables": Bed(tables_faults.PLANTS, lambda seed: TablesWorld(seed).run(), 60, 8),
 }
 

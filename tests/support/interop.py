@@ -4,11 +4,13 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 import uuid
 from pathlib import Path
 
 import pytest
 
+from oncelog.sync import Admin
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
 
@@ -29,6 +31,12 @@ QUICK_GROUPS = (
     "group.consumer.min.session.timeout.ms=1000",
     "group.consumer.session.timeout.ms=4000",
     "group.consumer.assignment.interval.ms=0",
+    "group.share.min.heartbeat.interval.ms=100",
+    "group.share.heartbeat.interval.ms=200",
+    "group.share.min.session.timeout.ms=1000",
+    "group.share.session.timeout.ms=4000",
+    "group.share.assignment.interval.ms=0",
+    "group.share.min.record.lock.duration.ms=1000",
     "group.streams.initial.rebalance.delay.ms=0",
     "group.streams.min.heartbeat.interval.ms=100",
     "group.streams.heartbeat.interval.ms=200",
@@ -37,6 +45,12 @@ QUICK_GROUPS = (
     "group.streams.assignment.interval.ms=0",
 )
 """A daemon that misses killed members soon, of each group protocol."""
+SHARE_STATE_ON_ONE_NODE = (
+    "share.coordinator.state.topic.replication.factor=1",
+    "share.coordinator.state.topic.min.isr=1",
+    "share.coordinator.state.topic.num.partitions=2",
+)
+"""What share groups need of an Apache Kafka that is alone."""
 
 
 def unique(prefix: str) -> str:
@@ -69,6 +83,11 @@ def java_command(main_class: str, *arguments: str) -> list[str]:
         main_class,
         *arguments,
     ]
+
+
+def java_source(program: Path, *arguments: str) -> list[str]:
+    """The command that runs a source file over Kafka's jars."""
+    return java_command(str(program), *arguments)
 
 
 def run(command: list[str], feed: str = "", code: int = 0) -> str:
@@ -106,3 +125,13 @@ def finished_while_killed(command: list[str], daemon: Daemon, pause_s: float) ->
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     return out.splitlines()
+
+
+def await_no_lag(daemon: Daemon, group: str) -> None:
+    """Until a share group has acknowledged all: of an acknowledgement whose answer was lost, its members cannot say
+    whether it has been accepted."""
+    pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
+    with Admin(daemon.bootstrap) as admin:
+        while any(offset.lag for offset in admin.list_share_group_offsets(group).values()):
+            assert time.monotonic() < deadline, admin.list_share_group_offsets(group)
+            pause.wait(0.1)

@@ -6,9 +6,6 @@ Owns: their settings, and what the tables say of them. Does not own: the server 
 import asyncio
 import json
 import os
-import threading
-import time
-from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -16,7 +13,7 @@ import pytest
 
 from tests.conftest import Start
 from tests.support.daemon import Daemon
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 from tests.support.postgres import Postgres
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
@@ -24,13 +21,6 @@ LEASE_MS = 60_000
 """Nobody is deposed who has had no core for a while: the end of a process is seen by its connection."""
 
 _schemas = count()
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    end_s, pause = time.monotonic() + PATIENCE_S, threading.Event()
-    while not is_so():
-        assert time.monotonic() < end_s
-        pause.wait(0.02)
 
 
 class Pair:

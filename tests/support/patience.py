@@ -4,6 +4,10 @@ On a machine that is ten times as busy as it has cores, half a minute passes whe
 waits for these where all is well. tests/test_tidy.py has no shorter deadline in the tests.
 """
 
+import threading
+import time
+from collections.abc import Callable
+
 PATIENCE_S = 300
 """Less than the `timeout` of a whole test in pyproject.toml, so that the wait that hangs is the one that is named."""
 
@@ -18,3 +22,11 @@ defaults, the shortest after which a call gives up is a minute."""
 
 SLOW_TIMEOUT_S = 1_800
 """For a whole test that is exhaustive, as `timeout` in pyproject.toml is for the others."""
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Ask again and again."""
+    end_s, pause = time.monotonic() + PATIENCE_S, threading.Event()
+    while not is_so():
+        assert time.monotonic() < end_s
+        pause.wait(0.02)

@@ -9,4 +9,7 @@ from oncelog.broker.sharing.manager import SharePartitionManager
 
 
 def assemble_sharing(broker: Broker) -> SharePartitionManager:
-    return SharePartitionManager(broker, broker.share_coordinator, ShareSettings(broker.live_config, broker.metadata))
+    coordinator = broker.share_coordinator
+    manager = SharePartitionManager(broker, coordinator, ShareSettings(broker.live_config, broker.metadata))
+    coordinator.watch_resets(manager.on_reset)
+    return manager

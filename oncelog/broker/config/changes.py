@@ -24,6 +24,7 @@ from oncelog.broker.config.dynamic_keys import (
     may_change_while_running,
 )
 from oncelog.broker.config.group_config import validate_group_config
+from oncelog.broker.config.kafka_names import UNNEEDED_KEYS
 from oncelog.broker.config.node_id import check_node_id
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.config.topic_config import invalid_value, resolve_topic_config, validate_topic_config
@@ -238,17 +239,27 @@ class _BrokerConfig:
                 # Kafka omits the listener prefix in the name.
                 missing = f"configuration {JAVA_CLASS}: Class {config[name]} could not be found."
                 raise KafkaError(refuse, f"Invalid value {config[name]} for {missing}")
-            key = BROKER_KEYS.get(name)
+            key = BROKER_KEYS.get(name) or UNNEEDED_KEYS.get(name)
             if key is not None:
                 try:
                     key.check(config[name])
                 except ValueError as error:
                     raise KafkaError(refuse, invalid_value(name, config[name], error)) from None
+        if any(name.startswith("group.") for name in changed):
+            self._check_order(config, changed)
         if not self.name:
             _refuse_any(
                 list(filter(is_of_one_broker, changed)),
                 "Cannot update these configs at default cluster level, broker id must be specified",
             )
+
+    def _check_order(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
+        from oncelog.broker.config.group_order import check_order  # hardly ever changed
+
+        try:
+            check_order(lambda name: int(config.get(name, self._config.get_str(name))), changed)
+        except ValueError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
 def _refuse_any(names: Sequence[str], why: str) -> None:

@@ -1,13 +1,16 @@
-"""Which settings of share groups and streams groups must not be larger than which others (KIP-932, KIP-1071).
+"""Which settings of groups must not be larger than which others (KIP-932, KIP-1071, KIP-1263).
 
 Owns: the table, in the order and the words of Kafka's GroupCoordinatorConfig and ShareGroupConfig. Does not own: the
 bounds of each setting by itself (`coordinator_keys`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 _AT_LEAST, _AT_MOST, _BELOW = "greater than or equal to", "less than or equal to", "less than"
 _ORDER = (
+    ("group.consumer.max.assignment.interval.ms", _AT_LEAST, "group.consumer.min.assignment.interval.ms"),
+    ("group.consumer.assignment.interval.ms", _AT_LEAST, "group.consumer.min.assignment.interval.ms"),
+    ("group.consumer.assignment.interval.ms", _AT_MOST, "group.consumer.max.assignment.interval.ms"),
     ("group.share.max.heartbeat.interval.ms", _AT_LEAST, "group.share.min.heartbeat.interval.ms"),
     ("group.share.heartbeat.interval.ms", _AT_LEAST, "group.share.min.heartbeat.interval.ms"),
     ("group.share.heartbeat.interval.ms", _AT_MOST, "group.share.max.heartbeat.interval.ms"),
@@ -39,9 +42,12 @@ _ORDER = (
 )
 
 
-def check_order(get_int: Callable[[str], int]) -> None:
-    """Raises ValueError for the first pair that is in the wrong order."""
+def check_order(get_int: Callable[[str], int], changed: Collection[str] | None = None) -> None:
+    """Look at all settings, or at those that are to change. Raises ValueError for the first pair that is in the wrong
+    order."""
     for name, relation, other in _ORDER:
+        if changed is not None and name not in changed and other not in changed:
+            continue
         value, bound = get_int(name), get_int(other)
         is_kept = {_AT_LEAST: value >= bound, _AT_MOST: value <= bound, _BELOW: value < bound}[relation]
         if not is_kept:

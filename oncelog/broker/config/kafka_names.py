@@ -82,7 +82,7 @@ UNNEEDED_GROUPS = (
         (
             ("broker.rack", _STRING, None),
             ("cordoned.log.dirs", _LIST, ""),
-            ("group.coordinator.rebalance.protocols", _LIST, "classic,consumer"),
+            ("group.coordinator.rebalance.protocols", _LIST, "classic,consumer,streams"),
             ("offsets.topic.compression.codec", _INT, "0"),
             ("share.coordinator.state.topic.compression.codec", _INT, "0"),
             ("process.roles", _LIST, "broker,controller"),
@@ -314,8 +314,15 @@ UNNEEDED_GROUPS = (
     ),
 )
 
+_BUFFER_MINIMUM = 512 * 1024
+_MINIMA = {
+    "group.coordinator.cached.buffer.max.bytes": _BUFFER_MINIMUM,
+    "share.coordinator.cached.buffer.max.bytes": _BUFFER_MINIMUM,
+}
+"""Kafka's, of those that can change while it runs and that scripts set."""
+
 UNNEEDED_KEYS = {
-    name: ConfigKey(name, kind, default, f"Without effect here: {group.why}.")
+    name: ConfigKey(name, kind, default, f"Without effect here: {group.why}.", _MINIMA.get(name))
     for group in UNNEEDED_GROUPS
     for name, kind, default in group.settings
 }

@@ -1,7 +1,8 @@
 """ListGroups (16), versions 0–5: every group of this broker; v4+ filters by state (KIP-518), v5+ by type (KIP-848).
 
-Filters ignore case, as Kafka's do. Types are `classic`, `consumer` and `share`. A group that has only offsets is
-classic, is `Empty` and has no protocol type. COORDINATOR_LOAD_IN_PROGRESS after a start, until all groups are loaded.
+Filters ignore case, as Kafka's do, but for the state NotReady, which Kafka's filter does not find by that name. Types
+are `classic`, `consumer`, `share` and `streams`. A group that has only offsets is classic, is `Empty` and has no
+protocol type. COORDINATOR_LOAD_IN_PROGRESS after a start, until all groups are loaded.
 """
 
 from oncelog.broker.requests.context import RequestContext

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from oncelog.broker.handlers.shared.share_requests import RENEWS_SINCE, Acknowledgements, Leaders, check_sender
 from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.dispatch import ELEMENTS_AT_ONCE
 from oncelog.broker.sharing.sessions import FINAL_EPOCH
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import KafkaError
@@ -24,6 +25,9 @@ from oncelog.protocol.generated.share_acknowledge_response import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+
+MOST_ELEMENTS = ELEMENTS_AT_ONCE
+"""The acknowledgements of a partition are checked and made in one turn."""
 
 
 def handle(context: RequestContext, request: ShareAcknowledgeRequest) -> Sliced[ShareAcknowledgeResponse]:

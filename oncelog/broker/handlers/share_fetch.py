@@ -4,7 +4,8 @@ request (KIP-932).
 - A share session has the partitions of a member: epoch 0 opens one in place of the one before, −1 closes it and
   releases what the member holds, another epoch continues it. SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH; a
   request that finds no place for a session is answered SHARE_SESSION_LIMIT_REACHED after its max_wait_ms. The session
-  ends with the connection that has opened it.
+  ends with the connection that has opened it. With a group's last session its share-partitions leave the memory, in
+  Kafka only with that connection: read again, released ranges that are alike are one.
 - Acknowledgements come first, and are answered once they are durable, each partition with an error of its own. A
   request that opens a session has none: INVALID_REQUEST.
 - Records are returned as they are stored, in whole batches: the acquired ranges say which of them are the member's.
@@ -29,6 +30,7 @@ from oncelog.broker.handlers.shared.share_requests import (
     check_topic,
 )
 from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.dispatch import ELEMENTS_AT_ONCE
 from oncelog.broker.sharing.fetch import Fetched, FetchedRecords, ShareFetch, ShareFetchLimits
 from oncelog.broker.sharing.sessions import (
     FINAL_EPOCH,
@@ -51,6 +53,8 @@ from oncelog.protocol.generated.share_fetch_response import (
     ShareFetchResponse,
 )
 
+MOST_ELEMENTS = ELEMENTS_AT_ONCE
+"""The partitions of a session, and the acknowledgements of a partition, are taken in one turn."""
 _ACQUIRE_MODES = range(2)
 _READ_ELEMENTS = 15
 """The additional elements that a partition with records counts as, as in a Fetch."""
@@ -138,6 +142,9 @@ def _fetch(context: RequestContext, request: ShareFetchRequest, session: ShareSe
         return fetched
     if request.share_acquire_mode not in _ACQUIRE_MODES:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if not broker.sharing.sessions.continues(session, request.share_session_epoch):
+        # Another request came between two slices: what is acquired now would have no member.
+        raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
     limits = ShareFetchLimits(
         max_wait_ms=request.max_wait_ms,

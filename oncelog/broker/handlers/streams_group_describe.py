@@ -1,8 +1,8 @@
 """StreamsGroupDescribe (89), version 0: streams groups (KIP-1071) with topology, members and tasks, each separately.
 
 - A group that is named several times is returned once, where Kafka repeats it: it may have many members.
-- The topology has the partition counts that its internal topics need, once all of its topics are there; before that it
-  is as the application described it.
+- The topology has the partition counts that its internal topics need, once a heartbeat has found all of its topics;
+  before that (NotReady) it is as the application described it.
 - A member's assignment contains what it owns without what it is about to revoke; the target is what it will own.
 - GROUP_ID_NOT_FOUND also for groups of other types; UNSUPPORTED_VERSION while the finalized feature streams.version is
   0.
@@ -12,7 +12,7 @@
 from collections.abc import Iterable, Mapping
 
 from oncelog.broker.coordinator.group.streams.coordinator import DescribedStreamsGroup
-from oncelog.broker.coordinator.group.streams.group import StreamsGroup
+from oncelog.broker.coordinator.group.streams.group import StreamsGroup, StreamsGroupState
 from oncelog.broker.coordinator.group.streams.internal_topics import ConfiguredSubtopology, InternalTopic
 from oncelog.broker.coordinator.group.streams.member import StreamsMember
 from oncelog.broker.coordinator.group.streams.topology import Subtopology as KnownSubtopology
@@ -78,7 +78,8 @@ def _topology(described: DescribedStreamsGroup) -> Topology | None:
     topology, configured = described.group.topology, described.configured
     if topology is None:
         return None
-    if configured is not None and configured.is_ready:
+    is_seen = described.group.state is not StreamsGroupState.NOT_READY
+    if configured is not None and configured.is_ready and is_seen:
         return Topology(configured.epoch, [_configured(one) for one in configured.subtopologies.values()])
     return Topology(topology.epoch, [_as_said(one) for one in topology.subtopologies])
 

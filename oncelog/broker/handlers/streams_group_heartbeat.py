@@ -157,7 +157,9 @@ def _topic(topic: asked.TopicInfo) -> TopicInfo:
 def _tasks(tasks: Sequence[asked.TaskIds] | None) -> Tasks | None:
     if tasks is None:
         return None
-    return by_subtopology((entry.subtopology_id, partition) for entry in tasks for partition in entry.partitions)
+    found: dict[str, frozenset[int]] = {entry.subtopology_id: frozenset() for entry in tasks}
+    found.update(by_subtopology((entry.subtopology_id, partition) for entry in tasks for partition in entry.partitions))
+    return found
 
 
 # --- the response ---------------------------------------------------------------------------------------------------

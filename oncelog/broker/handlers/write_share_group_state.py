@@ -17,6 +17,7 @@ from oncelog.broker.coordinator.share.coordinator import ShareCoordinator
 from oncelog.broker.coordinator.share.values import SharePartitionKey, StateBatch
 from oncelog.broker.handlers.shared.share_states import answer_each
 from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.dispatch import ELEMENTS_AT_ONCE
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.generated.write_share_group_state_request import WriteShareGroupStateRequest
@@ -25,6 +26,9 @@ from oncelog.protocol.generated.write_share_group_state_response import (
     WriteShareGroupStateResponse,
     WriteStateResult,
 )
+
+MOST_ELEMENTS = ELEMENTS_AT_ONCE
+"""The batches of a share-partition are combined in one turn."""
 
 
 def handle(context: RequestContext, request: WriteShareGroupStateRequest) -> Sliced[WriteShareGroupStateResponse]:

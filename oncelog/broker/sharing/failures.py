@@ -56,6 +56,10 @@ class FailedDeliveries:
         failed = (_record(offset, records[offset]) for offset in _by_failures(records))
         return [each for each in failed if each.is_archived or each.failure_count > 1][:count]
 
+    def forget(self, key: SharePartitionKey) -> None:
+        """Forget a share-partition that has begun again: its records fail anew, if they do."""
+        self._partitions.pop(key, None)
+
     def on_acknowledged(
         self, key: SharePartitionKey, batches: Sequence[AcknowledgementBatch], runs: Iterable[Run]
     ) -> None:

@@ -47,6 +47,7 @@ class FetchedRecords:
         self.acquired: Final = acquired
 
 
+_NO_RECORDS: Final = FetchedRecords(ErrorCode.NONE)
 Fetched = Mapping[PartitionId, FetchedRecords]
 
 
@@ -74,6 +75,9 @@ class _State(Enum):
 
 _MOST_READ: Final = 100
 """How many partitions one response has records of at most. Measured for a Fetch: one is read in some 50 µs."""
+_MOST_RECORDS: Final = 10_000
+"""How many records one response acquires at most, to whole batches, as all are acquired in one turn. Measured: of
+batches with one record that takes 20 ms. A consumer asks for 500 if nobody says otherwise."""
 _LOOK_ELEMENTS: Final = 5
 
 
@@ -83,10 +87,12 @@ class ShareFetch:
     __slots__ = (
         "_available",
         "_available_bytes",
+        "_beginnings",
         "_done",
         "_errors",
         "_found",
         "_has_failed",
+        "_idle",
         "_is_due",
         "_limits",
         "_lives",
@@ -119,6 +125,10 @@ class ShareFetch:
         """Whether a log has an error, which ends the wait."""
         self._found: list[tuple[PartitionId, Reading, Records | Completion[Records]]] = []
         """What was read, or is."""
+        self._idle: list[PartitionId] = []
+        """What there was nothing to read of."""
+        self._beginnings: list[Completion[None]] = []
+        """What must be durable before the response (`SharePartitionLife.beginning`)."""
         self._pending_count = 0
         self._state = _State.BEGINNING
         self._is_due = False
@@ -146,6 +156,10 @@ class ShareFetch:
                 yield self._done
         finally:  # its client may be gone
             self._leave()
+        for beginning in self._beginnings:
+            if not beginning.done:
+                yield beginning
+            beginning.result()
         return self._done.result()
 
     def _add(self, manager: "SharePartitionManager", partition: PartitionId) -> None:
@@ -202,10 +216,13 @@ class ShareFetch:
 
     # -- the walk
 
-    def _go_on(self) -> None:
+    def _look_at_moved(self) -> None:
         moved, self._moved = self._moved, {}
         for each in moved:
             self._look(each)
+
+    def _go_on(self) -> None:
+        self._look_at_moved()
         has_enough = bool(self._available) and self._available_bytes >= self._limits.min_bytes
         if has_enough or self._has_failed or not self._lives:
             self._read()
@@ -229,8 +246,7 @@ class ShareFetch:
 
     def _read(self) -> None:
         self._state = _State.READING
-        # What others have acquired since it was counted is not there any more.
-        readings = [(each, reading) for each in self._lives if (reading := self._look(each)) is not None]
+        readings = self._to_read()
         readable = [each for each, _ in readings if self._available[each]][:_MOST_READ]
         max_bytes = min(self._limits.max_bytes, self._peer.next_response_bytes)
         slices = dict(zip(readable, divided(max_bytes, len(readable)), strict=True))
@@ -256,6 +272,21 @@ class ShareFetch:
         for late in pending:
             late.then(self._on_read)
 
+    def _to_read(self) -> list[tuple[PartitionId, Reading]]:
+        """Return what has records, and note what has none: of thousands of partitions few have moved since."""
+        self._look_at_moved()
+        readings: list[tuple[PartitionId, Reading]] = []
+        for each in self._lives:
+            size_bytes = self._available.get(each)
+            if size_bytes == 0:
+                self._idle.append(each)
+            elif size_bytes is not None:
+                # What others have acquired since it was counted is not there any more.
+                reading = self._look(each)
+                if reading is not None:
+                    readings.append((each, reading))
+        return readings
+
     def _on_read(self, _: Completion[Records]) -> None:
         self._pending_count -= 1
         if self._pending_count:
@@ -268,17 +299,20 @@ class ShareFetch:
     def _end(self) -> None:
         """Everything is read: acquire what there is room for, and answer."""
         limits = self._limits
-        fetched: dict[PartitionId, FetchedRecords] = {}
-        records_left = limits.max_records
+        fetched: dict[PartitionId, FetchedRecords] = dict.fromkeys(self._idle, _NO_RECORDS)
+        records_left = min(limits.max_records, _MOST_RECORDS)
         for each, reading, found in self._found:
+            wanted = Wanted(records_left, limits.batch_size, limits.acquire_mode)
             try:
                 read = found.result() if isinstance(found, Completion) else found
+                records, acquired = self._lives[each].acquire(self._member_id, wanted, reading, read)
             except KafkaError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:  # the start has moved: the next request follows it
                     self._errors[each] = error
                 continue
-            wanted = Wanted(records_left, limits.batch_size, limits.acquire_mode)
-            records, acquired = self._lives[each].acquire(self._member_id, wanted, reading, read)
+            beginning = self._lives[each].beginning
+            if beginning is not None:
+                self._beginnings.append(beginning)
             records_left -= sum([records_of.record_count for records_of in acquired])
             fetched[each] = FetchedRecords(ErrorCode.NONE, records, acquired)
         for each, refusal in self._errors.items():

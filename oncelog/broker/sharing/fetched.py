@@ -1,13 +1,15 @@
 """What was read from the log for a share-partition: which batches, and which of them belong to aborted transactions.
 
-Owns: the look at the headers, and at the markers for read_committed (KIP-98), once for each read. Does not own: the
-reading. Kafka: SharePartition's fetchAbortedTransactionRecordBatches, ShareFetchUtils' maybeSliceFetchRecords.
+Owns: the look at the headers, and at the markers for read_committed (KIP-98), once for each read, and no further than
+records are acquired: a read may have a hundred thousand batches of one record. Does not own: the reading.
+
+Kafka: SharePartition's fetchAbortedTransactionRecordBatches, ShareFetchUtils' maybeSliceFetchRecords.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog.broker.sharing.values import AcquiredRecords
 from oncelog.protocol.records.batch import CONTROL_MASK, TRANSACTIONAL_MASK, iter_batches
@@ -50,15 +52,35 @@ class Fetched(NamedTuple):
         return start_bytes, start_bytes + sum([batch.size_bytes for batch in self.batches[first:end]])
 
 
-def read_fetched(fetch_offset: int, records: memoryview, aborted: Iterable[tuple[int, int]] | None) -> Fetched | None:
-    """Return what `records` has, None if it has no batch. `aborted` has the producer id and first offset of each
-    aborted transaction, None for read_uncommitted. Raises ProtocolError for a bad marker."""
+class Reach(NamedTuple):
+    """How far an acquisition reaches at most: no batch that begins behind that changes it."""
+
+    known_until: int
+    """The last offset that is known already."""
+    new_count: int
+    """How many offsets are acquired that are not. The batch with the last one counts as a whole."""
+
+
+_NO_END: Final = Reach(2**63 - 1, 0)
+
+
+def read_fetched(
+    fetch_offset: int,
+    records: memoryview,
+    aborted: Iterable[tuple[int, int]] | None,
+    reach: Reach = _NO_END,
+) -> Fetched | None:
+    """Return what `records` has within reach, None if it has no batch. `aborted` has the producer id and first offset
+    of each aborted transaction, None for read_uncommitted. Raises ProtocolError for a bad marker."""
     beginning = [(first_offset, producer_id) for producer_id, first_offset in aborted or ()]
     heapify(beginning)
     aborting: set[int] = set()
-    batches = []
+    batches: list[FetchedBatch] = []
+    until_offset = -1
     for header, batch in iter_batches(records):
         last_offset, is_aborted = header.last_offset, False
+        if not batches:
+            until_offset = max(reach.known_until, header.base_offset - 1) + reach.new_count
         while beginning and beginning[0][0] <= last_offset:
             aborting.add(heappop(beginning)[1])
         if aborting and header.producer_id in aborting:
@@ -68,6 +90,8 @@ def read_fetched(fetch_offset: int, records: memoryview, aborted: Iterable[tuple
                 # Later batches of this producer id belong to its next transaction.
                 aborting.discard(header.producer_id)
         batches.append(FetchedBatch(header.base_offset, last_offset, len(batch), is_aborted))
+        if last_offset >= until_offset:
+            break
     return Fetched(fetch_offset, batches) if batches else None
 
 

@@ -32,6 +32,7 @@ class InFlight:
         "batches",
         "complete",
         "gap_offset",
+        "held",
         "locks",
         "start",
     )
@@ -42,6 +43,8 @@ class InFlight:
         self.batches: list[InFlightBatch] = []
         self._first_offsets: list[int] = []
         self.locks = Locks()
+        self.held: dict[str, int] = {}
+        """How many records each member has acquired."""
         self.available = 0
         """How many records are available."""
         self.complete = 0
@@ -175,6 +178,9 @@ class InFlight:
     def _count(self, run: Run, sign: int) -> None:
         count = run.last_offset - run.first_offset + 1
         if run.state == ACQUIRED:
+            held = self.held.pop(run.member_id, 0) + sign * count
+            if held:
+                self.held[run.member_id] = held
             if sign > 0:
                 self.locks.add(run.locked_until_ms, count)
             else:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from oncelog.broker.coordinator.share.values import SharePartitionKey
 from oncelog.broker.log.values import FetchIsolation
 from oncelog.broker.sharing.failures import FailedDeliveries
-from oncelog.broker.sharing.partition_life import SharePartitionLife
+from oncelog.broker.sharing.partition_life import SharePartitionLife, group_isolation
 from oncelog.broker.sharing.session_cache import ShareSessionCache
 from oncelog.broker.sharing.sessions import PartitionId, ShareSession
 from oncelog.broker.sharing.values import AcknowledgementBatch
@@ -44,8 +44,7 @@ class SharePartitionManager:
 
     def isolation(self, group_id: str) -> FetchIsolation:
         """Return up to where the group reads now."""
-        is_committed = self.settings.isolation_level(group_id) == "read_committed"
-        return FetchIsolation.TXN_COMMITTED if is_committed else FetchIsolation.HIGH_WATERMARK
+        return group_isolation(self.settings, group_id)
 
     # -- share-partitions
 
@@ -104,6 +103,13 @@ class SharePartitionManager:
         self.sessions.close_all()
         for group_id in tuple(self._lives):
             self._end_group(group_id)
+
+    def on_reset(self, key: SharePartitionKey) -> None:
+        """Its state has begun again, or is deleted: what was in flight is over."""
+        self.failures.forget(key)
+        life = self.find_by_key(key)
+        if life is not None:
+            life.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def _on_session_ended(self, session: ShareSession) -> None:
         group_id, member_id = session.key

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from oncelog.broker.coordinator.share.values import ShareState
 from oncelog.broker.sharing.acknowledging import acknowledged, expired, released, to_write
 from oncelog.broker.sharing.acquiring import Acquiring
-from oncelog.broker.sharing.fetched import Fetched
+from oncelog.broker.sharing.fetched import Fetched, Reach
 from oncelog.broker.sharing.in_flight import InFlight
 from oncelog.broker.sharing.values import (
     ACKNOWLEDGED,
@@ -72,6 +72,16 @@ class SharePartition:
         return (
             in_flight.record_count < limits.partition_max_record_locks or in_flight.next_fetch_offset <= in_flight.end
         )
+
+    def holds(self, member_id: str) -> bool:
+        """Return whether a member has acquired any record."""
+        return member_id in self._in_flight.held
+
+    def reach(self, max_records: int, limits: ShareLimits) -> Reach:
+        """Return how far an acquisition of that many records reaches in what is read for it."""
+        in_flight = self._in_flight
+        free = max(0, limits.partition_max_record_locks - in_flight.record_count)
+        return Reach(in_flight.end, min(max_records, free))
 
     def next_expiry_ms(self) -> MonotonicMs | None:
         """Return when `expire` has something to do; None if nothing is locked."""

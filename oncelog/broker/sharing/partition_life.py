@@ -4,7 +4,9 @@ Owns: the order of these, the timer of its acquisition locks, who waits for its 
 Does not own: the decisions (`broker.sharing.partition`), what is durable (the share coordinator), the requests.
 Invariants
 - A change takes effect once the share coordinator has accepted it, in the same turn; what is refused changes nothing,
-  but for locks that have expired: their time is over, whatever can be written. It is answered once it is durable.
+  but for locks that have expired: their time is over, whatever can be written. Only what is not delivered again stays
+  with its member until that is written: else who acknowledges it late is told of an end that a restart undoes. A change
+  is answered once it is durable.
 - If the share coordinator says that the partition is led, reset or deleted elsewhere, this life ends, and so it does if
   an accepted change does not become durable. The next request begins another one, with the state as it is then.
 - One reader at a time: who reads off the event loop holds the partition until it has acquired what it has read.
@@ -24,9 +26,16 @@ from oncelog.broker.sharing.fetched import read_fetched
 from oncelog.broker.sharing.first_offset import first_offset
 from oncelog.broker.sharing.partition import SharePartition
 from oncelog.broker.sharing.sessions import PartitionId
-from oncelog.broker.sharing.values import AcknowledgementBatch, AcquiredRecords, Acquisition, ShareLimits, StateChange
+from oncelog.broker.sharing.values import (
+    AVAILABLE,
+    AcknowledgementBatch,
+    AcquiredRecords,
+    Acquisition,
+    ShareLimits,
+    StateChange,
+)
 from oncelog.broker.turns.completion import Completion
-from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
     from oncelog.broker.sharing.ports import ShareGroupSettings, SharePersister, SharingParts
@@ -71,6 +80,7 @@ class SharePartitionLife:
 
     __slots__ = (
         "_failures",
+        "_has_start",
         "_is_held",
         "_key",
         "_leader_epoch",
@@ -87,6 +97,7 @@ class SharePartitionLife:
         "_timer_ms",
         "_tries_left",
         "_waiters",
+        "beginning",
     )
 
     def __init__(
@@ -113,6 +124,10 @@ class SharePartitionLife:
         self._state_epoch = -1
         self._refusal: KafkaError | None = None
         """Why it has ended."""
+        self._has_start = True
+        """Whether the share coordinator knows where the group has begun."""
+        self.beginning: Completion[None] | None = None
+        """The write of where it has begun, while that is not durable; no record is returned before."""
         self._is_held = False
         self._waiters: dict[RecordsWaiter, None] = {}
         self._timer: Timer | None = None
@@ -163,12 +178,13 @@ class SharePartitionLife:
         if found.error is not None:
             self._fail(found.error)
         else:
+            self._has_start = False
             self._load(state._replace(start_offset=found.result()))
 
     def _load(self, state: ShareState) -> None:
         self._state = SharePartition(state)
         self._state_epoch = state.state_epoch
-        self._wake()
+        self._notify()
 
     def _fail(self, error: Exception) -> None:
         if not isinstance(error, KafkaError):
@@ -210,8 +226,21 @@ class SharePartitionLife:
         self._waiters.pop(waiter, None)
 
     def _wake(self) -> None:
+        """Looks once for all who wait whether there is anything to read: mostly there is not, as what was acknowledged
+        or locked made no room."""
+        if self._waiters and self._may_read():
+            self._notify()
+
+    def _notify(self) -> None:
         for waiter in tuple(self._waiters):
             waiter.on_moved(self._partition)
+
+    def _may_read(self) -> bool:
+        try:
+            reading = self.plan(group_isolation(self._settings, self._key.group_id))
+            return reading is not None and self.readable_bytes(reading) > 0
+        except KafkaError:
+            return True  # which ends the wait
 
     # -- reading
 
@@ -233,7 +262,7 @@ class SharePartitionLife:
             # Not written: the next change that is written has the new start.
             state.apply(state.move_start(log.log_start_offset))
             self._set_timer()
-        if not state.can_acquire(self._limits()):
+        if state.in_flight_count and not state.can_acquire(self._limits()):
             return None
         if log.high_watermark < log.log_end_offset:
             log.start_round_for(isolation)
@@ -257,27 +286,47 @@ class SharePartitionLife:
 
     def release_hold(self) -> None:
         self._is_held = False
-        self._wake()
+        self._notify()
 
     def acquire(self, member_id: str, wanted: "Wanted", reading: Reading, read: Records) -> AcquiredBatches:
-        """Acquire what a member wants of the records that were read."""
+        """Acquire what a member wants of the records that were read. Raises KAFKA_STORAGE_ERROR if these are none."""
         records, aborted = read
         state = self._state
-        if state is None or self._refusal is not None or not len(records):
+        if state is None or self._refusal is not None or not len(records) or wanted.max_records <= 0:
             return _NO_BATCHES
-        fetched = read_fetched(reading.fetch_offset, records, aborted)
+        limits = self._limits()
+        reach = state.reach(wanted.max_records, limits)
+        try:
+            fetched = read_fetched(reading.fetch_offset, records, aborted, reach)
+        except ProtocolError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         if fetched is None:
             return _NO_BATCHES
         monotonic_ms = self._parts.clock.monotonic_ms()
-        acquisition = Acquisition(
-            wanted.max_records, wanted.batch_size, wanted.acquire_mode, self._limits(), monotonic_ms
-        )
+        acquisition = Acquisition(wanted.max_records, wanted.batch_size, wanted.acquire_mode, limits, monotonic_ms)
         acquired = state.acquire(member_id, acquisition, fetched)
         self._set_timer()
         if not acquired:
             return _NO_BATCHES
+        if not self._has_start:
+            self._write_start(state)
         start_bytes, end_bytes = fetched.bytes_of(acquired)
         return records[start_bytes:end_bytes], acquired
+
+    def _write_start(self, state: SharePartition) -> None:
+        """Unlike Kafka, which writes it with the first change: after a crash before that, a group with the setting
+        `latest` would begin behind what it has been given. If it is refused, the next acquisition tries again."""
+        written = self._persister.write(
+            self._key, self._state_epoch, self._leader_epoch, state.start_offset, state.delivery_complete_count, ()
+        )
+        self._has_start = written.error is None
+        if not written.done:
+            self.beginning = written
+            written.then(self._on_start_written)
+
+    def _on_start_written(self, written: Completion[None]) -> None:
+        self.beginning = None
+        self._on_written(written)
 
     # -- changes
 
@@ -299,7 +348,7 @@ class SharePartitionLife:
         """The session of a member has ended: what it holds is available again; if that is refused, once its locks have
         expired."""
         state = self._state
-        if state is None or self._refusal is not None:
+        if state is None or self._refusal is not None or not state.holds(member_id):
             return
         change = state.release(member_id, self._limits())
         if change.runs and self._commit(state, change).error is None:
@@ -310,12 +359,17 @@ class SharePartitionLife:
         state = self._state
         if state is None:
             return
-        change = state.expire(self._parts.clock.monotonic_ms(), self._limits())
-        self._failures.on_lost(self._key, change.runs)
+        monotonic_ms = self._parts.clock.monotonic_ms()
+        change = state.expire(monotonic_ms, self._limits())
+        retry_ms = 0
         if change.runs and self._commit(state, change).error is not None and self._refusal is None:
+            released = tuple(run for run in change.runs if run.state == AVAILABLE)
+            change = change._replace(batches=(), runs=released)
             state.apply(change)
+            retry_ms = monotonic_ms + _RETRY_MS
             self._wake()
-        self._set_timer()
+        self._failures.on_lost(self._key, change.runs)
+        self._set_timer(retry_ms)
 
     def _commit(self, state: SharePartition, change: StateChange) -> Completion[None]:
         """Write a change and apply it, in this turn; if it is refused, neither."""
@@ -360,9 +414,10 @@ class SharePartitionLife:
             settings.renew_acknowledge_enable(group_id),
         )
 
-    def _set_timer(self) -> None:
+    def _set_timer(self, earliest_ms: int = 0) -> None:
         """A timer that fires too early is set again then: locks are taken more often than they expire."""
-        expiry_ms = None if self._state is None else self._state.next_expiry_ms()
+        locked_until_ms = None if self._state is None else self._state.next_expiry_ms()
+        expiry_ms = None if locked_until_ms is None else max(locked_until_ms, earliest_ms)
         if self._timer is not None:
             if expiry_ms is not None and self._timer_ms <= expiry_ms:
                 return
@@ -372,6 +427,12 @@ class SharePartitionLife:
             self._timer_ms = expiry_ms
             delay_ms = expiry_ms - self._parts.clock.monotonic_ms()
             self._timer = self._parts.scheduler.call_later(max(0, delay_ms), self._on_time)
+
+
+def group_isolation(settings: "ShareGroupSettings", group_id: str) -> FetchIsolation:
+    """Return up to where a group reads now."""
+    is_committed = settings.isolation_level(group_id) == "read_committed"
+    return FetchIsolation.TXN_COMMITTED if is_committed else FetchIsolation.HIGH_WATERMARK
 
 
 class Wanted(NamedTuple):

@@ -112,6 +112,10 @@ class ShareSessionCache:
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         return session
 
+    def continues(self, session: ShareSession, epoch: int) -> bool:
+        """Return whether the request of this epoch is still the last one of a session that has not ended."""
+        return self._sessions.get(session.key) is session and session.epoch == next_epoch(epoch)
+
     # -- the end of sessions
 
     def close(self, session: ShareSession) -> None:

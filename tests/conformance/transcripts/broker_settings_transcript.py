@@ -86,7 +86,6 @@ def _default(name: str, value: str | None, *, read_only: bool = True) -> Any:
 
 
 _TRUE_HERE = {
-    "group.coordinator.rebalance.protocols": "there are no Streams groups",
     "metric.reporters": "no Java class is loaded",
     "offsets.topic.replication.factor": "there is one replica, whatever is asked for",
     "process.roles": "nothing has to be given",

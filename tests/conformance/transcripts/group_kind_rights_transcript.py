@@ -194,3 +194,50 @@ def states(client: StateTalk) -> Told:
         "states",
         {question: [entry[:4] for entry in answer] for question, answer in client.each(("given", 0)).items()},
     )
+
+
+_NO_GROUP, _NO_TOPIC = ("GROUP_AUTHORIZATION_FAILED", "Group authorization failed."), "TOPIC_AUTHORIZATION_FAILED"
+_HIDDEN = "Kafka shows the id of a topic that the client may not read, and so that there is one"
+_AT_ONCE = "Kafka creates internal topics after the response, and says with a later one why it could not"
+_DELAYED = (5, "Assignment delayed due to the configured initial rebalance delay.")
+_MISSING = "Internal topics are missing: given-changelog; "
+_TOO_MANY = (
+    "Creation failed: given-changelog (Unable to replicate the partition 3 time(s): The target replication factor of 3 "
+    "cannot be reached because only 1 broker(s) are registered or some brokers have all their log directories "
+    "cordoned.)."
+)
+
+
+def _denied_topic(name: str) -> tuple[object, ...]:
+    return name, "zero", 0, _NO_TOPIC, "Topic authorization failed."
+
+
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    "altered given-left": (
+        _HIDDEN,
+        {
+            "else": repr((*_NO_GROUP, [])),
+            "READ GROUP; READ GROUP and DESCRIBE TOPIC; READ GROUP and DESCRIBE TOPIC and CREATE TOPIC; "
+            "READ GROUP and DESCRIBE TOPIC and CREATE CLUSTER": repr(
+                ("NONE", None, [_denied_topic("given"), _denied_topic("other")])
+            ),
+            "READ GROUP and READ TOPIC": repr(
+                ("NONE", None, [("given", "given", 0, "NONE", None), _denied_topic("other")])
+            ),
+        },
+    ),
+    "streams: join given-streams for ['given']": (
+        _AT_ONCE,
+        {
+            "else": repr((_NO_GROUP[0], None, [])),
+            "READ GROUP": repr((_NO_TOPIC, None, [])),
+            "READ GROUP and READ TOPIC; READ GROUP and DESCRIBE TOPIC": repr(
+                ("NONE", None, [_DELAYED, (3, f"{_MISSING}Unauthorized to CREATE on topics given-changelog.")])
+            ),
+            "READ GROUP and DESCRIBE TOPIC and CREATE TOPIC; READ GROUP and DESCRIBE TOPIC and CREATE CLUSTER": repr(
+                ("NONE", None, [_DELAYED, (3, _MISSING + _TOO_MANY)])
+            ),
+        },
+    ),
+}

@@ -7,6 +7,7 @@ Owns: the questions. Does not own: how settings are asked for and shown (`admin_
 from collections.abc import Iterator
 from typing import Any
 
+from oncelog.broker.config.kafka_names import UNNEEDED_GROUPS
 from oncelog.protocol.generated.list_config_resources_request import ListConfigResourcesRequest
 from tests.clients.group_members import Broker
 from tests.clients.share_requests import ShareMember
@@ -25,6 +26,16 @@ from tests.conformance.transcripts.admin_configs_transcript import (
 Told = Iterator[tuple[str, Any]]
 NAME = "settings-group"
 _PREFIXES = ("group.share.", "share.", "group.streams.")
+_LEFT_OUT = {
+    name: group.why
+    for group in UNNEEDED_GROUPS
+    if not group.is_shown and group.title != "Internal"
+    for name, _, _ in group.settings
+    if name.startswith(_PREFIXES)
+}
+"""Settings that Kafka shows and we do not, and why."""
+_ABSENT = "not shown"
+_OF_REPLICAS = ("share.coordinator.state.topic.min.isr", "share.coordinator.state.topic.replication.factor")
 VALUES = {
     "share.session.timeout.ms": ("50000", "5", "60001", "0", "soon", "", None),
     "share.heartbeat.interval.ms": ("6000", "50", "15001", "0", None),
@@ -109,11 +120,12 @@ def of_groups(broker: Broker) -> Told:
 
 
 def of_the_broker(broker: Broker) -> Told:
-    found = [entry for entry in described(broker, BROKER, "1")[2] if entry[0].startswith(_PREFIXES)]
-    for entry in found:
-        yield entry[0], entry[1:]
-    for entry in found:
-        yield f"{entry[0]}, changed", tried(broker, BROKER, "1", (entry[0], SET, "1000"))
+    shown = {entry[0]: entry[1:] for entry in described(broker, BROKER, "1")[2] if entry[0].startswith(_PREFIXES)}
+    names = sorted({*shown, *_LEFT_OUT})
+    for name in names:
+        yield name, shown.get(name, _ABSENT)
+    for name in names:
+        yield f"{name}, changed", tried(broker, BROKER, "1", (name, SET, "1000"))
     for name, text in (
         ("group.share.assignment.interval.ms", "0"),
         ("group.share.assignment.interval.ms", "20000"),
@@ -137,3 +149,15 @@ def at_work(broker: Broker) -> Told:
     yield "streams heartbeat", talk.streams_join("working streams", "m")[:5]
     talk.configure("locking", share_record_lock_duration_ms=16_000)
     yield "share lock", ShareMember(talk, "locking").fetch()[2]
+
+
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    **{f"of_the_broker: {name}": (why, _ABSENT) for name, why in _LEFT_OUT.items()},
+    **{
+        f"of_the_broker: {name}": (
+            "there is one replica, whatever is asked for",
+            ("1", True, 5, False, 4, [(name, "1", 5)]),
+        )
+        for name in _OF_REPLICAS
+    },
+}

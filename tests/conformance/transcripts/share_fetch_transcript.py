@@ -287,6 +287,11 @@ def full(talk: ShareTalk) -> Told:
         _released(member)
 
 
+_RELOADED = (
+    "Kafka keeps the share-partitions of a group that has no session any more until its connection is closed; here "
+    "they are dropped at once, and read again with what is left of a batch as a batch, which is delivered in smaller "
+    "parts"
+)
 _NAMELESS = "Kafka fails when it counts the bytes of a topic that has no name any more; we say which id is unknown"
 
 
@@ -297,16 +302,19 @@ def _unknown(topic: str, acknowledgement: str, *others: tuple[Any, ...]) -> tupl
 
 # Where we answer otherwise on purpose, and why.
 DIFFERENCES: dict[str, tuple[str, object]] = {
-    f"not_there: {(topic, 0)}{question}": _unknown(topic, acknowledgement, *others)
-    for topic, acquired in (("no topic", (0, 11, 3)), ("zero", (0, 5, 4)))
-    for question, acknowledgement, others in (
-        ("", "NONE", ()),
-        (", again", "NONE", ()),
-        (
-            ", beside one that is there",
-            "NONE",
-            (("log-2", "NONE", None, "NONE", None, (0, 0), "0-1 2-11", [acquired]),),
-        ),
-        (", acknowledged with a fetch", "UNKNOWN_TOPIC_ID", ()),
-    )
+    "final: the rest is released all the same": (_RELOADED, (("other-0", "0-5", [(3, 3, 4)]),)),
+    **{
+        f"not_there: {(topic, 0)}{question}": _unknown(topic, acknowledgement, *others)
+        for topic, acquired in (("no topic", (0, 11, 3)), ("zero", (0, 5, 4)))
+        for question, acknowledgement, others in (
+            ("", "NONE", ()),
+            (", again", "NONE", ()),
+            (
+                ", beside one that is there",
+                "NONE",
+                (("log-2", "NONE", None, "NONE", None, (0, 0), "0-1 2-11", [acquired]),),
+            ),
+            (", acknowledged with a fetch", "UNKNOWN_TOPIC_ID", ()),
+        )
+    },
 }

@@ -358,3 +358,9 @@ def deleted(talk: GroupTalk) -> Told:
     yield "made again", talk.join("offsets", "m", "log")
     talk.initialized("offsets", "log")
     yield "made again, offsets", talk.offsets("offsets")
+
+
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    "described: twice the same": ("a group is answered once, as it may have many members", 1)
+}

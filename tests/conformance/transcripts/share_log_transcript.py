@@ -235,3 +235,27 @@ def gone(talk: LogTalk) -> Told:
     yield "made again", talk.start("gone")
     yield "made again, acquired", member.records(0, epoch=0)
     yield "made again, done", (member.done((0, 3, [ACCEPT])), talk.start("gone"))
+
+
+_RELOADED = (
+    "Kafka keeps the share-partitions of a group that has no session any more until its connection is closed; here "
+    "they are dropped at once, and read again with neighbours that are alike as one"
+)
+_STARTED = (
+    "Kafka moves the start offset over aborted records with a later write, so that many of them take all the record "
+    "locks of the partition; here they move it at once"
+)
+_WHOLE = "0-2 [3] 4-6 [7] 8-9 10-11 [12] 13-13 [14]"
+
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    **{
+        f"committed: mode {mode}, released": (
+            _RELOADED,
+            ((f"committed.{topic}-0", _WHOLE, [(0, 3, 2), (7, 9, 2), (12, 14, 2)]),),
+        )
+        for mode, topic in ((STRICT, "strict"), (0, "loose"))
+    },
+    "deleted: anew": (_RELOADED, (("deleted-0", "10-19 20-29", [(15, 29, 2)]),)),
+    "only_aborted: the marker": (_STARTED, (("NONE", None), [(3, 0)])),
+}

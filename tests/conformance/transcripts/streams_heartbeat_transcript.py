@@ -472,3 +472,47 @@ def ended(talk: GroupTalk) -> Told:
     yield "described", talk.streams_group("left")[:3]
     for states in (["NotReady"], ["Assigning"], ["Reconciling"], ["Stable"], ["Empty"]):
         yield f"in {states}", [entry[0] for entry in talk.listed(types_filter=["streams"], states_filter=states)[1]]
+
+
+_STUMBLES = "Kafka stumbles over such a topology, though it has an error for one that is invalid"
+_AT_ONCE = "Kafka creates internal topics after the response, and says with a later one why it could not"
+_ITS_OWN_NAME = 'Kafka compares the state with "not_ready", a name that neither its answers nor its tools use'
+_TOO_MANY = (
+    "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because only 1 "
+    "broker(s) are registered or some brokers have all their log directories cordoned."
+)
+_BAD = "Invalid value x for configuration cleanup.policy: String must be one of: compact, delete"
+
+
+def _invalid(text: str) -> tuple[str, object]:
+    return _STUMBLES, ("STREAMS_INVALID_TOPOLOGY", text, False, 0, (0, 0, 0), [], None, None, None, (0, None))
+
+
+def _failed(topic: str, why: str) -> tuple[str, object]:
+    detail = f"Internal topics are missing: {topic}; Creation failed: {topic} ({why})."
+    return _AT_ONCE, ("NONE", None, True, 2, (5000, 0, 0), [(3, detail)], [], [], [], (0, None))
+
+
+# Where we answer otherwise on purpose, and why.
+DIFFERENCES: dict[str, tuple[str, object]] = {
+    "topologies: an epoch below zero": _invalid("Topology epoch must be non-negative."),
+    "topologies: the same subtopology twice": _invalid("Subtopology 0 is defined twice."),
+    "copartitioned: a number that is not there": _invalid("A copartition group refers to a topic that does not exist."),
+    "internal_topics: too many copies": _failed("i-c2", _TOO_MANY),
+    "internal_topics: a bad setting": _failed("i-c3", _BAD),
+    "ended: in ['NotReady']": (
+        _ITS_OWN_NAME,
+        [
+            "co a repartition topic takes the count",
+            "co a repartition topic with another count",
+            "co not alike",
+            "internal",
+            "internal a bad setting",
+            "internal another count",
+            "internal another count of a repartition topic",
+            "internal too many copies",
+            "source",
+            "sources",
+        ],
+    ),
+}

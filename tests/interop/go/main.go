@@ -33,6 +33,7 @@ func main() {
 		"transform-consumers": transformConsumers,
 		"admin":               admin,
 		"hanging":             hanging,
+		"queue":               queue,
 		"secured":             secured,
 		"proof":               proof,
 	}

@@ -2,7 +2,8 @@
 
 import pytest
 
-from oncelog.broker.cluster.metadata_log import ResourceType
+from oncelog.broker.cluster.metadata_log import ClusterState, ResourceType
+from oncelog.broker.config.changes import find_resource
 from oncelog.broker.config.group_config import group_config_value, validate_group_config
 from oncelog.broker.config.settings import BrokerConfig, ConfigError, load_config
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -126,3 +127,33 @@ def test_groups_that_are_described_together_have_each_its_own_settings() -> None
     found = {each.resource_name: {entry.name: entry.value for entry in each.configs} for each in answer.results}
     assert (found["own"][name], found["two"], found[""]) == ("7", {name: "5"}, {})
     assert found["one"] == {**found["own"], name: "5"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        *(
+            (
+                f"group.{kind}.assignment.interval.ms",
+                "15001",
+                f"group.{kind}.assignment.interval.ms must be less than or equal to "
+                f"group.{kind}.max.assignment.interval.ms",
+            )
+            for kind in ("consumer", "share", "streams")
+        ),
+        (
+            "share.coordinator.cached.buffer.max.bytes",
+            "524287",
+            "Invalid value 524287 for configuration share.coordinator.cached.buffer.max.bytes: Value must be at least "
+            "524288",
+        ),
+    ],
+)
+def test_a_running_broker_refuses_what_it_would_not_start_with(name: str, value: str, problem: str) -> None:
+    """The order of settings holds for changes too, and the bounds of those without effect."""
+    broker = find_resource(ResourceType.BROKER, "1", ClusterState(), settings(), 1)
+    with pytest.raises(KafkaError) as caught:
+        broker.check({name: value}, [name])
+    assert (caught.value.code, caught.value.message) == (ErrorCode.INVALID_REQUEST, problem)
+    allowed = str(int(value) - 1 if name.startswith("group.") else int(value) + 1)
+    broker.check({name: allowed}, [name])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.coordinator.share.values import topic_id_text
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
@@ -104,15 +105,24 @@ def test_members_that_join_later_begin_there() -> None:
 
 def test_what_does_not_exist_is_named_partition_by_partition() -> None:
     broker = started()
-    (topic,) = alter(broker, {0: 1, 9: 2, -1: 3}).responses
+    (topic,) = alter(broker, {0: 1, 9: 2}).responses
     text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.text
     assert [(row.partition_index, row.error_code, row.error_message) for row in topic.partitions] == [
         (0, ErrorCode.NONE, None),
         (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text),
-        (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text),
     ]
     (topic,) = alter(broker, {0: 1}, topic="nowhere").responses
     assert (topic.topic_id, topic.partitions[0].error_code) == (ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def test_a_partition_below_zero_refuses_all() -> None:
+    """Nothing is altered, as it is recorded of Kafka."""
+    broker = started()
+    alter(broker, {0: 3})
+    answer = alter(broker, {0: 5, -1: 5})
+    text = f"Initialize share group parameters has invalid partitionId - {GROUP} {topic_id_text(topic_id(broker))} -1"
+    assert (answer.error_code, answer.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, text)
+    assert kept(broker)[0] == 3
 
 
 def test_a_group_with_members_is_not_moved() -> None:

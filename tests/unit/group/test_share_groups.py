@@ -61,6 +61,31 @@ def test_the_first_heartbeat_begins_the_states_and_the_next_has_the_partitions()
     assert one.last.heartbeat_interval_ms == 5_000
 
 
+@pytest.mark.interpreted
+def test_a_heartbeat_that_changes_nothing_does_not_look_at_every_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor at every member; but what is new is seen by the next one."""
+    looked: list[str] = []
+    broker = started()
+    one, two = pair(broker)
+    one.heartbeat()
+    catalog = broker.broker.topics
+    monkeypatch.setattr(type(catalog), "by_id", _noting(type(catalog).by_id, looked))
+    assert one.heartbeat() is two.heartbeat() is ErrorCode.NONE
+    assert not looked
+    more = CreatePartitionsTopic(name=TOPIC, count=5, assignments=None)
+    broker.ask(CreatePartitionsRequest(topics=[more], timeout_ms=1000), 3)
+    settle(broker, one, two)
+    assert sorted((*one.partitions, *two.partitions)) == [0, 1, 2, 3, 4]
+
+
+def _noting(look: Any, looked: list[str]) -> Any:
+    def noted(self: Any, topic_id: Any) -> Any:
+        looked.append(topic_id)
+        return look(self, topic_id)
+
+    return noted
+
+
 def test_a_group_is_described_as_it_is() -> None:
     broker = started()
     one = ShareMember(broker)

@@ -47,7 +47,9 @@ def test_missing_internal_topics_are_made_and_then_the_tasks_are_given() -> None
         3,
         f"Internal topics are missing: {REPARTITION}, {CHANGELOG}",
     )
-    assert described(broker).group_state == "NotReady"
+    group = described(broker)
+    changelog = group.topology.subtopologies[1].state_changelog_topics[0]
+    assert (group.group_state, changelog.name, changelog.partitions) == ("NotReady", CHANGELOG, 0)
     assert names(broker) == {TOPIC: 4, CHANGELOG: 4, REPARTITION: 4}
     broker.let_pass(ASSIGNMENT_INTERVAL_MS)
     one.heartbeat()
@@ -129,6 +131,10 @@ def test_a_subtopology_or_task_that_does_not_exist_is_rejected() -> None:
     assert one.send(active_tasks=tasks({"9": [0]}), standby_tasks=[], warmup_tasks=[]).error_message == (
         "Subtopology 9 does not exist in the topology."
     )
+    assert one.send(active_tasks=[], standby_tasks=tasks({"9": []}), warmup_tasks=[]).error_message == (
+        "Subtopology 9 does not exist in the topology."
+    )
+    assert one.send(active_tasks=tasks({"0": []}), standby_tasks=[], warmup_tasks=[]).error_code == ErrorCode.NONE
     assert one.send(active_tasks=tasks({"0": [4]}), standby_tasks=[], warmup_tasks=[]).error_message == (
         "Task 4 for subtopology 0 is invalid. Number of tasks for this subtopology: 4"
     )
@@ -152,6 +158,7 @@ JOINING: dict[str, Any] = {
         ({"task_offsets": [TaskOffset("0", 0, 1)]}, "TaskOffsets are not supported yet."),
         ({"task_end_offsets": []}, "TaskEndOffsets are not supported yet."),
         ({"warmup_tasks": tasks({"0": [1]})}, "WarmupTasks are not supported yet."),
+        ({"warmup_tasks": tasks({"0": []})}, "WarmupTasks are not supported yet."),
         (
             {"topology": Topology(0, [Subtopology("0", source_topic_regex=["a.*"])])},
             "Regular expressions for source topics are not supported yet.",
@@ -161,6 +168,7 @@ JOINING: dict[str, Any] = {
         ({"rack_id": ""}, "RackId can't be empty."),
         ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
         ({"active_tasks": None}, "ActiveTasks must be empty when (re-)joining."),
+        ({"active_tasks": tasks({"0": []})}, "ActiveTasks must be empty when (re-)joining."),
         ({"standby_tasks": tasks({"0": [1]})}, "StandbyTasks must be empty when (re-)joining."),
         ({"topology": None}, "Topology must be non-null when (re-)joining."),
         ({"member_epoch": -2}, "InstanceId can't be null."),

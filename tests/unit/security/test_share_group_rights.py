@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from oncelog.protocol.acls import AclOperation, ResourceType
+from oncelog.broker.coordinator.share.values import SharePartitionKey
+from oncelog.protocol.acls import CLUSTER_NAME, AclOperation, ResourceType
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
@@ -20,6 +21,7 @@ from oncelog.protocol.generated.describe_share_group_offsets_request import (
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
 )
+from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.share_group_describe_request import ShareGroupDescribeRequest
 from oncelog.protocol.generated.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from oncelog.protocol.topics import CONSUMER_OFFSETS, ZERO_UUID
@@ -157,3 +159,20 @@ def test_without_the_feature_it_says_so_whatever_the_rights(guarded: Guarded) ->
         delete(guarded, "orders"),
     )
     assert [answer.error_code for answer in answers] == [ErrorCode.UNSUPPORTED_VERSION] * len(answers)
+
+
+def test_the_coordinator_of_a_share_partition_is_for_brokers(guarded: Guarded) -> None:
+    """Kafka's v6 needs ClusterAction on the cluster; before that share-partitions are unknown, whatever the rights."""
+    topic = guarded.virtual.broker.topics.get("orders")
+    assert topic is not None
+    keys = [str(SharePartitionKey("g", topic.topic_id, 0)), "g:x:0"]
+    request = FindCoordinatorRequest(key_type=2, coordinator_keys=keys)
+    refused = guarded.ask(request, 6).coordinators
+    no_cluster = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert [(each.key, each.error_code, each.error_message, each.node_id, each.port) for each in refused] == [
+        (key, no_cluster, no_cluster.text, -1, -1) for key in keys
+    ]
+    assert {each.error_code for each in guarded.ask(request, 5).coordinators} == {ErrorCode.INVALID_REQUEST}
+    guarded.allow(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    found = guarded.ask(request, 6).coordinators
+    assert [each.error_code for each in found] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]

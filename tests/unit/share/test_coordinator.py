@@ -263,6 +263,16 @@ def test_what_a_crash_has_left_of_a_removed_topic_ends_later(at: Coordinating) -
     assert kinds(at)[-1] == "T"
 
 
+def test_the_states_of_other_topics_are_looked_at_in_slices(at: Coordinating) -> None:
+    """There may be a hundred thousand, whatever topic is deleted."""
+    for number in range(400):
+        initialized(at, SharePartitionKey(f"group-{number}", TOPIC_IDS[0], 0))
+    at.topics.being_removed[TOPIC_IDS[1]] = "other"
+    steps = list(at.coordinator.on_topic_removed("other"))
+    assert len(steps) == 100
+    assert len(at.stored()) == 400
+
+
 # --- cold snapshots, pruning ------------------------------------------------------------------------------------------
 
 

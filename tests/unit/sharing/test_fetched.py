@@ -2,10 +2,11 @@
 
 from itertools import accumulate
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.broker.sharing.fetched import Fetched, FetchedBatch, read_fetched, without_aborted
+from oncelog.broker.sharing.fetched import Fetched, FetchedBatch, Reach, read_fetched, without_aborted
 from oncelog.broker.sharing.values import AcquiredRecords
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
@@ -47,6 +48,17 @@ def test_the_batches_of_a_read_are_its_headers() -> None:
     assert found == Fetched(5, [FetchedBatch(3, 6, len(first)), FetchedBatch(10, 11, len(second))])
     assert (found.first_offset, found.last_offset) == (3, 11)
     assert [found.end_of_batch_at(offset) for offset in (2, 3, 5, 6, 7, 10, 12)] == [2, 6, 6, 6, 7, 11, 12]
+
+
+@pytest.mark.parametrize(
+    ("reach", "count"), [((-1, 0), 1), ((-1, 1), 1), ((-1, 2), 1), ((-1, 3), 2), ((2, 0), 2), ((2, 2), 3), ((9, 9), 5)]
+)
+def test_no_batch_is_looked_at_behind_what_may_be_acquired(reach: tuple[int, int], count: int) -> None:
+    """Here each batch has two records; that with the last record in reach is looked at, and the first one always."""
+    log = memoryview(b"".join(batch(2 * number, 2) for number in range(5)))
+    found = read_fetched(0, log, None, Reach(*reach))
+    assert found is not None
+    assert len(found.batches) == count
 
 
 def test_a_transaction_is_hidden_from_its_first_record_to_its_marker() -> None:

@@ -198,6 +198,28 @@ def test_a_lock_expires_even_if_that_cannot_be_written() -> None:
     assert acquired(world.member("second").fetch(world.keys)) == {world.keys[0]: [(0, 0, 2)]}
 
 
+def test_what_is_not_delivered_again_stays_locked_until_that_can_be_written() -> None:
+    """An acknowledgement that comes late is refused until then, and not said to be of no use: after a restart the
+    record would be delivered again."""
+    world = World()
+    world.configure(share_delivery_count_limit="2")
+    world.append(2)
+    member = world.member()
+    member.fetch(world.keys)
+    member.acknowledge({world.keys[0]: [(0, 0, [RELEASE])]})
+    assert acquired(member.fetch()) == {world.keys[0]: [(0, 0, 2)]}
+    world.states.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.let_pass(LOCK_MS)
+    late = member.acknowledge({world.keys[0]: [(0, 0, [ACCEPT])]})
+    assert errors(late) == {world.keys[0]: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert acquired(member.fetch()) == {world.keys[0]: [(1, 1, 2)]}
+    world.states.refusal = None
+    world.let_pass(1_000)
+    assert errors(member.acknowledge({world.keys[0]: [(0, 1, [ACCEPT])]})) == {world.keys[0]: ErrorCode.NONE}
+    share = world.states.shares[world.state_key()]
+    assert share.offsets[0] == (ARCHIVED, 2)
+
+
 def test_a_record_is_delivered_as_often_as_the_group_allows() -> None:
     """Then it is archived, and the records behind it are delivered all the same."""
     world = World()

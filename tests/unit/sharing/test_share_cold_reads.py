@@ -1,5 +1,6 @@
 """Records that are not in the page cache: one member reads them, and acquires what it has read if it is still there."""
 
+from struct import unpack_from
 from typing import Any
 
 import pytest
@@ -83,3 +84,18 @@ def test_records_may_be_deleted_while_they_are_read(world: World) -> None:
     assert acquired(reply.message) == {world.keys[1]: [(0, 1, 1)]}
     append(world.broker, TOPIC, 0)
     assert acquired(member.fetch()) == {world.keys[0]: [(2, 2, 1)]}
+
+
+def test_a_damaged_batch_is_an_error_of_its_partition_alone(world: World) -> None:
+    """The others are read, and nobody waits for it for ever."""
+    world.append(1)
+    for path, inode in world.broker.disk.files.items():
+        if path.startswith(f"{TOPIC}-0/") and path.endswith(".log"):
+            (first_bytes,) = unpack_from(">i", inode.data, 8)
+            inode.data[12 + first_bytes + 8 : 12 + first_bytes + 12] = bytes(4)
+    reply = started(world, world.member())
+    world.broker.time.settle()
+    first, second = world.keys
+    assert errors(reply.message) == {first: ErrorCode.KAFKA_STORAGE_ERROR, second: ErrorCode.NONE}
+    assert acquired(reply.message) == {second: [(0, 1, 1)]}
+    assert not any(life.is_held for lives in world.manager._lives.values() for life in lives.values())

@@ -75,6 +75,59 @@ def test_no_crash_loses_an_acknowledgement_that_was_answered(seed: int) -> None:
     assert done
 
 
+def test_a_record_that_was_handed_out_outlives_a_kill_in_a_group_that_begins_at_the_end() -> None:
+    """Where the group has begun is durable before its first record is returned, and so it does not begin again behind
+    it."""
+    broker, topic_id = started()
+    key = topic_id, 0
+    append(broker, TOPIC)
+    broker.broker.share_coordinator.initialize(SharePartitionKey(GROUP, topic_id, 0), 1, -1)
+    member = ShareMember(broker, GROUP, "member")
+    waiting = member.start_fetch([key], max_wait_ms=500)
+    append(broker, TOPIC, 0, 2)
+    assert acquired(waiting.message) == {key: [(1, 2, 1)]}
+    broker = broker.killed()
+    append(broker, TOPIC)
+    again = ShareMember(broker, GROUP, "member")
+    reply = again.start_fetch([key], max_wait_ms=500)
+    broker.time.advance(500)
+    assert acquired(reply.message) == {key: [(1, 3, 1)]}
+
+
+@pytest.mark.parametrize("state_epoch", [0, 3])
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_share_partition_that_begins_again_forgets_what_is_in_flight(*, state_epoch: int, is_deleted: bool) -> None:
+    """Whatever its state epoch: a member that still holds records of before can neither acknowledge them, nor undo the
+    new start."""
+    broker, topic_id = started()
+    key = topic_id, 0
+    for _ in range(5):
+        append(broker, TOPIC)
+    member = ShareMember(broker, GROUP, "member")
+    assert acquired(member.fetch([key])) == {key: [(0, 4, 1)]}
+    member.acknowledge({key: [(0, 0, [RELEASE])]})
+    assert acquired(member.fetch()) == {key: [(0, 0, 2)]}
+    coordinator, share = broker.broker.share_coordinator, SharePartitionKey(GROUP, topic_id, 0)
+    if is_deleted:
+        coordinator.delete(share)
+    coordinator.initialize(share, state_epoch, 2)
+    broker.time.settle()
+    assert not broker.broker.sharing.failures.keys(GROUP)
+    assert errors(member.acknowledge({key: [(0, 4, [ACCEPT])]}))[key] != ErrorCode.NONE
+    assert acquired(member.fetch(max_wait_ms=500)) == {key: [(2, 4, 1)]}
+
+
+def test_a_wait_for_records_ends_when_the_share_partition_begins_again() -> None:
+    """The next request waits for those of the new beginning."""
+    broker, topic_id = started()
+    key = topic_id, 0
+    member = ShareMember(broker, GROUP, "member")
+    waiting = member.start_fetch([key], max_wait_ms=500)
+    broker.broker.share_coordinator.initialize(SharePartitionKey(GROUP, topic_id, 0), 0, 0)
+    broker.time.settle()
+    assert errors(waiting.message) == {key: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
 def _fetched(member: ShareMember, key: tuple[UUID, int]) -> list[int]:
     reply = member.start_fetch([key] if member.epoch == 0 else (), max_wait_ms=500)
     if not reply.is_there:

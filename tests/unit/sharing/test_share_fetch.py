@@ -3,11 +3,14 @@
 import pytest
 
 from oncelog.broker.log.values import EndMarker
-from oncelog.protocol.errors import ErrorCode
+from oncelog.broker.sharing.sessions import PartitionId
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from tests.clients.fetch_session import create
 from tests.clients.share_member import (
     ACCEPT,
+    REJECT,
+    RELEASE,
     RENEW,
     Key,
     ShareMember,
@@ -141,6 +144,36 @@ def test_one_record_wakes_all_who_wait_and_goes_to_the_one_that_waits_longest() 
     assert [reply.is_there for reply in replies] == [True, False]
     world.append()
     assert acquired(replies[1].message) == {world.keys[0]: [(1, 1, 1)]}
+
+
+class Waiter:
+    """Counts how often it is woken."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+
+    def on_moved(self, partition: PartitionId) -> None:
+        self.woken += 1
+
+    def on_ended(self, partition: PartitionId, error: KafkaError) -> None:
+        raise AssertionError(error)
+
+
+def test_who_waits_is_woken_only_if_there_is_something_to_acquire() -> None:
+    """Hundreds may wait while one works: its acknowledgements are nothing to them, but what it releases is."""
+    world = World()
+    world.append(4)
+    member = world.member()
+    member.fetch(world.keys)
+    life = world.manager.find(GROUP, PartitionId(*world.keys[0]))
+    assert life is not None
+    waiter = Waiter()
+    life.watch(waiter)
+    member.acknowledge({world.keys[0]: [(0, 0, [ACCEPT])]})
+    member.acknowledge({world.keys[0]: [(1, 1, [REJECT])]})
+    assert waiter.woken == 0
+    member.acknowledge({world.keys[0]: [(2, 2, [RELEASE])]})
+    assert waiter.woken == 1
 
 
 def test_a_client_that_has_left_acquires_nothing() -> None:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from oncelog.broker.log.values import FetchIsolation
 from oncelog.broker.security.principal import parse_principal
 from oncelog.broker.sharing import fetch
+from oncelog.broker.sharing.partition_life import Reading, SharePartitionLife
 from oncelog.broker.turns import slices
 from oncelog.protocol.acls import AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.errors import ErrorCode
@@ -141,6 +143,34 @@ def test_a_client_may_leave_while_its_partitions_are_counted(monkeypatch: pytest
 
 
 @pytest.mark.interpreted
+@pytest.mark.parametrize("turns", range(16))
+@pytest.mark.parametrize("epoch", [-1, 2])
+def test_a_session_may_go_on_while_a_request_is_in_slices(
+    monkeypatch: pytest.MonkeyPatch, epoch: int, turns: int
+) -> None:
+    """A request that is overtaken, or whose session is closed, acquires nothing and leaves nothing in use."""
+    monkeypatch.setattr(slices, "ELEMENTS_A_TURN", 4)
+    monkeypatch.setattr(slices, "_LEFT_TO_NEW_WORK", 2)
+    world = World(partitions=12)
+    member = world.member()
+    member.fetch(world.keys)
+    for index in range(12):
+        world.append(1, index)
+    reply = member.start_fetch(settles=False)
+    for _ in range(turns):
+        world.broker.time.turn()
+    if reply.is_there:
+        return
+    twin = world.member()
+    twin.acknowledge({}, share_session_epoch=epoch)
+    assert reply.message.error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    if epoch == -1:
+        assert not world.manager.partition_count
+    else:
+        assert len(acquired(member.fetch(share_session_epoch=3))) == 12
+
+
+@pytest.mark.interpreted
 def test_one_response_has_records_of_so_many_partitions_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one begins with the others."""
     monkeypatch.setattr(fetch, "_MOST_READ", 2)
@@ -151,6 +181,58 @@ def test_one_response_has_records_of_so_many_partitions_at_most(monkeypatch: pyt
     got = [list(acquired(member.fetch(world.keys if number == 0 else ()))) for number in range(3)]
     assert [len(keys) for keys in got] == [2, 2, 2]
     assert sorted(key for keys in got for key in keys) == world.keys
+
+
+@pytest.mark.interpreted
+def test_at_the_end_of_a_wait_only_what_has_moved_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session may have thousands of partitions; all are in its first response, though."""
+    world = World(partitions=12)
+    member = world.member()
+    reply = member.start_fetch(world.keys, max_wait_ms=500, min_bytes=10_000)
+    looked: list[object] = []
+    plan = SharePartitionLife.plan
+
+    def noted(life: SharePartitionLife, isolation: FetchIsolation) -> Reading | None:
+        looked.append(life.key.partition)
+        return plan(life, isolation)
+
+    monkeypatch.setattr(SharePartitionLife, "plan", noted)
+    world.append(1, 7)
+    world.let_pass(500)
+    assert set(looked) == {7}
+    assert sorted(errors(reply.message)) == world.keys
+    assert acquired(reply.message) == {world.keys[7]: [(0, 0, 1)]}
+
+
+@pytest.mark.parametrize("batch_count", [19_000, 21_000])
+def test_a_request_has_so_many_acknowledgements_at_most(batch_count: int) -> None:
+    """Those of a partition are made in one turn: a client that sends more than any needs is cut off."""
+    world = World()
+    world.append(1)
+    member = world.member()
+    member.fetch(world.keys)
+    batches = [(0, 0, [ACCEPT])] * batch_count
+    for reply in (
+        member.start_acknowledge({world.keys[0]: batches}),
+        member.start_fetch(acknowledged={world.keys[0]: batches}, share_session_epoch=2),
+    ):
+        if batch_count > 20_000:
+            with pytest.raises(AssertionError, match="more than 20,000 elements"):
+                _ = reply.message
+        else:
+            assert reply.message.error_code == ErrorCode.NONE
+
+
+@pytest.mark.interpreted
+def test_one_response_acquires_so_many_records_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the request asks for: the next one acquires the others."""
+    monkeypatch.setattr(fetch, "_MOST_RECORDS", 3)
+    world = World(partitions=3)
+    for index in range(3):
+        world.append(2, index)
+    member = world.member()
+    got = [acquired(member.fetch(world.keys if number == 0 else (), max_records=2**31 - 1)) for number in range(2)]
+    assert [len(keys) for keys in got] == [2, 1]
 
 
 def test_idle_share_partitions_have_no_timers() -> None:

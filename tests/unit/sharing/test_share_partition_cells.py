@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog.broker.sharing.fetched import Fetched, FetchedBatch
+from oncelog.broker.sharing.fetched import Fetched, FetchedBatch, Reach
 from oncelog.broker.sharing.partition import SharePartition
 from oncelog.broker.sharing.values import (
     ACCEPT,
@@ -59,6 +59,12 @@ steps = st.one_of(
 )
 
 
+def within(reach: Reach, batches: list[FetchedBatch]) -> list[FetchedBatch]:
+    """The batches that are looked at: as `read_fetched`, with offsets alone."""
+    until_offset = max(reach.known_until, batches[0].base_offset - 1) + reach.new_count
+    return [batches[0], *(after for before, after in pairwise(batches) if before.last_offset < until_offset)]
+
+
 @dataclass
 class World:
     """A log, what the share coordinator has, and one share-partition in two forms."""
@@ -105,9 +111,9 @@ class World:
         mode = RECORD_LIMIT if number % 2 else BATCH_OPTIMIZED
         request = Acquisition(max_records, batch_size, mode, self.limits, MonotonicMs(self.now))
         before = dict(self.cells.cells)
-        fetched = Fetched(offset, batches)
-        acquired = self.real.acquire(member, request, fetched)
-        assert acquired == self.cells.acquire(member, request, fetched)
+        reach = self.real.reach(max_records, self.limits)
+        acquired = self.real.acquire(member, request, Fetched(offset, within(reach, batches)))
+        assert acquired == self.cells.acquire(member, request, Fetched(offset, batches))
         assert all(one.last_offset < other.first_offset for one, other in pairwise(acquired))
         offsets = [o for one in acquired for o in range(one.first_offset, one.last_offset + 1)]
         assert all(before[o].state == 0 for o in offsets if o in before), "what was not available is handed out"
@@ -198,6 +204,8 @@ class World:
         assert real.delivery_complete_count == cells.complete
         assert real.next_fetch_offset == cells.next_fetch_offset
         assert real.next_expiry_ms() == cells.next_expiry_ms
+        holding = {run.member_id for run in real.runs() if run.state == ACQUIRED}
+        assert {member for member in MEMBERS if real.holds(member)} == holding
         assert real.in_flight_batch_count == len(cells.ranges)
         first_to_do = next((offset for offset, cell in sorted(spread.items()) if cell.state <= ACQUIRED), None)
         assert first_to_do is None or real.start_offset <= first_to_do

@@ -5,6 +5,8 @@ not changed for long, the deletion of records that say nothing more. Does not ow
 state (`shard`), partitions of `__share_group_state` and their loading (`broker.coordinator.runtime`).
 Invariants
 - A refused request has changed nothing; an accepted one takes effect in its turn, unless the topic must first be made.
+- Who uses a share-partition is notified in the turn in which it begins again or is deleted: its writer would be fenced
+  only if the state epoch is higher, and a group that is made again begins with a low one.
 - Records are deleted only once what makes them redundant is durable.
 - The state of a topic's share-partitions is deleted once the topic's removal is durable: before that a crash could
   bring the topic back without it.
@@ -22,7 +24,7 @@ from uuid import UUID
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
 from oncelog.broker.coordinator.share import decisions
 from oncelog.broker.coordinator.share.decisions import Written
-from oncelog.broker.coordinator.share.shard import ShareShard
+from oncelog.broker.coordinator.share.shard import ShareShard, StoredShare
 from oncelog.broker.coordinator.share.values import SharePartitionKey, ShareState, StateBatch
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock
@@ -35,6 +37,7 @@ T = TypeVar("T")
 _BATCH_BYTES = 512 * 1024
 _RECORD_OVERHEAD_BYTES = 24
 _KEYS_AT_ONCE = 100
+_LOOKS_AN_ELEMENT = 4
 _RECORD_ELEMENTS = 4
 """The elements of logging a record, as for a group's tombstone."""
 
@@ -86,10 +89,15 @@ class ShareCoordinator:
         self._run_own = run_own
         self._pruning = Schedule(clock, first_in_ms=limits.prune_interval_ms)
         self._snapshots = Schedule(clock, first_in_ms=limits.cold_partition_snapshot_interval_ms)
+        self._on_reset: Callable[[SharePartitionKey], None] = _ignore
 
     def make_shard(self, partition: int, _: int) -> ShareShard:
         """Make the shard of one life of a partition (`CoordinatorRuntime`); its records carry no coordinator epoch."""
         return ShareShard(partition)
+
+    def watch_resets(self, on_reset: Callable[[SharePartitionKey], None]) -> None:
+        """Have the user of share-partitions notified of each one that has begun again or is deleted."""
+        self._on_reset = on_reset
 
     @property
     def is_available(self) -> bool:
@@ -110,7 +118,7 @@ class ShareCoordinator:
             records = decisions.initialize(shard, key, state_epoch, start_offset, count_partitions, wall_ms)
             return WriteResult(records, None)
 
-        return self._run(key, operation)
+        return self._reset(key, operation)
 
     def read(self, key: SharePartitionKey, leader_epoch: int) -> Completion[ShareState]:
         """Return the state to the leader of the partition, and fence the leaders before it."""
@@ -153,7 +161,7 @@ class ShareCoordinator:
         def operation(shard: ShareShard) -> WriteResult[None]:
             return WriteResult(decisions.delete(shard, key, self._topics.partition_count), None)
 
-        return self._run(key, operation)
+        return self._reset(key, operation)
 
     def summary(self, key: SharePartitionKey, leader_epoch: int) -> Completion[ShareState]:
         """Return the state without its batches. Kafka does not check the epoch, and this neither."""
@@ -162,6 +170,12 @@ class ShareCoordinator:
             return WriteResult((), decisions.summary(shard, key, self._topics.partition_count))
 
         return self._run(key, operation)
+
+    def _reset(self, key: SharePartitionKey, operation: Callable[[ShareShard], WriteResult[None]]) -> Completion[None]:
+        done = self._run(key, operation)
+        if done.error is None:
+            self._on_reset(key)
+        return done
 
     def _run(self, key: SharePartitionKey, operation: Callable[[ShareShard], WriteResult[T]]) -> Completion[T]:
         try:
@@ -178,7 +192,8 @@ class ShareCoordinator:
         """Delete the state of a topic whose removal is durable."""
         topic_ids = self._topics.removed(name)
         for shard in self._runtime.shards():
-            yield from self._log(shard, [key for key, _ in shard.all() if key.topic_id in topic_ids], decisions.ended)
+            ended = yield from _keys(shard, lambda key, _: key.topic_id in topic_ids)
+            yield from self._log(shard, ended, decisions.ended)
 
     def step(self) -> None:
         """Write the snapshots that are due, and delete the records that say nothing more."""
@@ -191,10 +206,12 @@ class ShareCoordinator:
 
     def _renew(self, shard: ShareShard) -> Sliced[None]:
         # A crash may have come between the removal of a topic and the end of its state.
-        over = [key for key, _ in shard.all() if self._topics.is_over(key.topic_id)]
+        over = yield from _keys(shard, lambda key, _: self._topics.is_over(key.topic_id))
         yield from self._log(shard, over, decisions.ended)
-        wall_ms = self._clock.wall_ms()
-        cold = decisions.cold_keys(shard, wall_ms, self._limits.cold_partition_snapshot_interval_ms)
+        if not (yield from _keys(shard, lambda _, share: decisions.is_first(share))):
+            return
+        wall_ms, interval_ms = self._clock.wall_ms(), self._limits.cold_partition_snapshot_interval_ms
+        cold = yield from _keys(shard, lambda _, share: decisions.is_cold(share, wall_ms, interval_ms))
         yield from self._log(shard, cold, lambda shard, key: decisions.renewed(shard, key, wall_ms))
 
     def _log(self, shard: ShareShard, keys: Sequence[SharePartitionKey], decide: Decide) -> Sliced[None]:
@@ -214,6 +231,23 @@ class ShareCoordinator:
         durable = self._runtime.when_durable(shard.partition)
         pruned = durable.flat_map(lambda _: self._topics.delete_records(shard.partition, before_offset))
         pruned.then(partial(_on_pruned, shard, before_offset))
+
+
+def _keys(
+    shard: ShareShard, is_wanted: Callable[[SharePartitionKey, StoredShare], bool]
+) -> Sliced[list[SharePartitionKey]]:
+    """Return some of the share-partitions, of which there may be a hundred thousand."""
+    found = []
+    for number, (key, share) in enumerate(tuple(shard.all()), 1):
+        if is_wanted(key, share):
+            found.append(key)
+        if not number % _LOOKS_AN_ELEMENT:
+            yield 1
+    return found
+
+
+def _ignore(_: SharePartitionKey) -> None:
+    return None
 
 
 def _on_pruned(shard: ShareShard, before_offset: int, pruned: Completion[None]) -> None:

@@ -128,13 +128,15 @@ def delete(shard: ShareShard, key: SharePartitionKey, count_partitions: CountPar
     return ended(shard, key)
 
 
-def cold_keys(shard: ShareShard, wall_ms: WallMs, interval_ms: int) -> list[SharePartitionKey]:
-    """Return the share-partitions whose last snapshot is that old: it is what keeps the log from being pruned. None if
-    each has such a snapshot already, so that there is little to prune."""
-    shares = list(shard.all())
-    if all(share.snapshot.created_ms != share.snapshot.written_ms for _, share in shares):
-        return []
-    return [key for key, share in shares if wall_ms - share.snapshot.written_ms >= interval_ms]
+def is_first(share: StoredShare) -> bool:
+    """Whether its last snapshot is not one that was written because it was cold. If no share-partition has such a one
+    there is little to prune."""
+    return share.snapshot.created_ms == share.snapshot.written_ms
+
+
+def is_cold(share: StoredShare, wall_ms: WallMs, interval_ms: int) -> bool:
+    """Whether its last snapshot is that old: it is what keeps the log from being pruned."""
+    return wall_ms - share.snapshot.written_ms >= interval_ms
 
 
 def renewed(shard: ShareShard, key: SharePartitionKey, wall_ms: WallMs) -> list[CoordinatorRecord]:

@@ -29,6 +29,7 @@ _DESCRIBE = AclOperation.DESCRIBE
 _GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 _NO_OFFSET: dict[str, Any] = {"committed_offset": -1, "metadata": ""}
 _GROUP_KEY, _TRANSACTION_KEY, _SHARE_KEY = 0, 1, 2
+_SHARE_SINCE = 6
 _HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
 
 
@@ -105,9 +106,16 @@ def _forbidden_topic(topic: Any) -> Any:
 
 
 class Coordinators:
-    """FindCoordinator: Describe on the group or the transactional id."""
+    """FindCoordinator: Describe on the group or the transactional id; ClusterAction for share-partitions, all of them
+    refused without it."""
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
+        if request.key_type == _SHARE_KEY and context.api_version >= _SHARE_SINCE:
+            if may(context, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
+                return handle(context, request)
+            error = DENIED[ResourceType.CLUSTER]
+            said = {"error_code": error, "error_message": error.text, "node_id": -1, "port": -1}
+            return (yield from response_with(context.api_key, request, errors_of(context).rows, **said))
         kind = {_GROUP_KEY: _GROUP, _TRANSACTION_KEY: ResourceType.TRANSACTIONAL_ID}.get(request.key_type)
         if kind is None:
             return handle(context, request)

@@ -46,6 +46,9 @@ class ShareGroup:
         self.members: dict[str, ShareMember] = {}
         self.targets: dict[str, TopicPartitions] = {}
         self.states: KnownStates = NO_STATES
+        self.is_settled = False
+        """Whether every partition of its topics is known to have a state and a member, as long as the topics stay as
+        they are: most heartbeats change nothing, and need not look at each topic and member."""
         self._topics: frozenset[str] | None = None
 
     def copy(self) -> "ShareGroup":
@@ -61,6 +64,7 @@ class ShareGroup:
 
     def apply(self, change: Change) -> None:
         self._topics = None
+        self.is_settled = False
         match change:
             case GroupChanged(group_epoch):
                 epoch = group_epoch or GroupEpoch(1, 0)

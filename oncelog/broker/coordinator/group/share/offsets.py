@@ -18,7 +18,7 @@ from oncelog.broker.coordinator.group.share.lookup import existing, existing_or_
 from oncelog.broker.coordinator.group.share.records import StatesChanged, encode
 from oncelog.broker.coordinator.group.share.states import KnownStates, TopicStates
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
-from oncelog.broker.coordinator.share.values import NO_LEADER_EPOCH, SharePartitionKey, ShareState
+from oncelog.broker.coordinator.share.values import NO_LEADER_EPOCH, SharePartitionKey, ShareState, topic_id_text
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -50,14 +50,17 @@ class ShareOffsets:
 
     def alter(self, group_id: str, wanted: Sequence[OffsetsToAlter]) -> Completion[AlterErrors]:
         """AlterShareGroupOffsets: set where partitions begin, in a group that may be new. Fails with
-        GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, and as Kafka with UNKNOWN_SERVER_ERROR for a partition below zero."""
         offsets: dict[UUID, dict[int, int]] = {}
         names: dict[UUID, str] = {}
         errors: dict[tuple[str, int], KafkaError] = {}
+        impossible: KafkaError | None = None
         for topic_name, start_offsets in wanted:
             topic = self._topics.get(topic_name)
             for number, start_offset in start_offsets.items():
-                if topic is None or not 0 <= number < topic.partition_count:
+                if topic is not None and number < 0:
+                    impossible = impossible or _impossible(group_id, topic.topic_id, number)
+                elif topic is None or number >= topic.partition_count:
                     errors[topic_name, number] = UNKNOWN
                 else:
                     names[topic.topic_id] = topic_name
@@ -67,6 +70,8 @@ class ShareOffsets:
         def operation(life: GroupShardLife) -> WriteResult[tuple[GroupShardLife, int]]:
             group = existing_or_new(life, group_id)
             _check_empty(group.members)
+            if impossible is not None:
+                raise impossible
             records = [_record(group_id, group.states.begun(begun))] if begun else []
             return WriteResult(records, (life, group.epoch))
 
@@ -152,6 +157,11 @@ class ShareOffsets:
 def _check_empty(members: Iterable[object]) -> None:
     if members:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP, ErrorCode.NON_EMPTY_GROUP.text)
+
+
+def _impossible(group_id: str, topic_id: UUID, number: int) -> KafkaError:
+    message = "Initialize share group parameters has invalid partitionId"
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{message} - {group_id} {topic_id_text(topic_id)} {number}")
 
 
 def _record(group_id: str, states: KnownStates) -> CoordinatorRecord:

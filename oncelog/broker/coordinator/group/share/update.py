@@ -40,6 +40,7 @@ class ShareGroupUpdate:
         """True if its topics have been checked."""
         self._is_copy = False
         self._is_bumped = False
+        self._is_settled = False
         self._topics = topics
         self._wall_ms = wall_ms
 
@@ -76,7 +77,8 @@ class ShareGroupUpdate:
         changed."""
         group = self.group
         must_bump = has_new_subscription
-        if group.assignment_epoch >= group.epoch:
+        self._is_settled = is_checked and group.is_settled
+        if group.assignment_epoch >= group.epoch and not self._is_settled:
             must_bump = must_bump or self._lacks_partitions()
         if not must_bump and is_checked:
             return
@@ -154,6 +156,8 @@ class ShareGroupUpdate:
         """Return what must be made for the topics that the group reads, and note it as being made. `waiting` are topics
         whose states are being made already."""
         missing: dict[UUID, TopicStates] = {}
+        if self._is_settled and self.group.is_settled:
+            return missing
         states = self.group.states
         for name in sorted(self.group.topics):
             topic = self._topics.get(name)
@@ -168,6 +172,9 @@ class ShareGroupUpdate:
                 missing[topic.topic_id] = TopicStates(name, lacking)
         if missing:
             self.change(StatesChanged(states.begun(missing)))
+        elif not self._is_copy and not states.initializing:
+            # Nothing has changed: so no partition lacks a member either.
+            self.group.is_settled = self.group.assignment_epoch >= self.group.epoch
         return missing
 
 

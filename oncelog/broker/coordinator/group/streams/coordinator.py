@@ -34,7 +34,7 @@ from oncelog.broker.coordinator.group.streams.internal_topics import (
 from oncelog.broker.coordinator.group.streams.life import StreamsGroupLife
 from oncelog.broker.coordinator.group.streams.member import MemberMetadata, StreamsMember
 from oncelog.broker.coordinator.group.streams.ports import StreamsGroupSettings
-from oncelog.broker.coordinator.group.streams.tasks import NO_TASKS, Tasks, each_task
+from oncelog.broker.coordinator.group.streams.tasks import NO_TASKS, Tasks
 from oncelog.broker.coordinator.group.streams.topology import Topology
 from oncelog.broker.coordinator.group.streams.update import STANDBY_REPLICAS, StreamsUpdate
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
@@ -378,17 +378,18 @@ def _check_epoch(member: StreamsMember, request: HeartbeatRequest) -> None:
 def _check_tasks(configured: ConfiguredTopology, request: HeartbeatRequest) -> None:
     """Raises INVALID_REQUEST for a task that the topology does not have."""
     for tasks in (request.active, request.standby, request.warmup):
-        for subtopology_id, partition in each_task(tasks or {}):
+        for subtopology_id, partitions in (tasks or {}).items():
             subtopology = configured.subtopologies.get(subtopology_id)
             if subtopology is None:
                 message = f"Subtopology {subtopology_id} does not exist in the topology."
                 raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-            if not 0 <= partition < subtopology.task_count:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"Task {partition} for subtopology {subtopology_id} is invalid. Number of tasks for this "
-                    f"subtopology: {subtopology.task_count}",
-                )
+            for partition in partitions:
+                if not 0 <= partition < subtopology.task_count:
+                    raise KafkaError(
+                        ErrorCode.INVALID_REQUEST,
+                        f"Task {partition} for subtopology {subtopology_id} is invalid. Number of tasks for this "
+                        f"subtopology: {subtopology.task_count}",
+                    )
 
 
 def _to_metadata(before: StreamsMember | None, request: HeartbeatRequest) -> MemberMetadata:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from oncelog.broker.coordinator.group.streams.internal_topics import InternalTopic, Status
 from oncelog.broker.coordinator.group.streams.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Endpoint
-from oncelog.broker.coordinator.group.streams.tasks import TaskIds, Tasks
+from oncelog.broker.coordinator.group.streams.tasks import TaskIds, Tasks, without_empty
 from oncelog.broker.coordinator.group.streams.topology import Topology
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -35,6 +35,7 @@ class HeartbeatRequest:
     rebalance_timeout_ms: int = NOT_SAID
     topology: Topology | None = None
     active: TaskIds | None = None
+    """A subtopology may be named without partitions, as the member has sent it; so below."""
     standby: TaskIds | None = None
     warmup: TaskIds | None = None
     process_id: str | None = None
@@ -59,7 +60,7 @@ class HeartbeatRequest:
         """The tasks that the member reports to have; None if it does not."""
         if self.active is None or self.standby is None or self.warmup is None:
             return None
-        return Tasks(self.active, self.standby, self.warmup)
+        return Tasks(without_empty(self.active), without_empty(self.standby), without_empty(self.warmup))
 
 
 @dataclass(frozen=True, slots=True)

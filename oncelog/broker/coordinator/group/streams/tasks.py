@@ -78,6 +78,11 @@ def by_subtopology(tasks: Iterable[tuple[str, int]]) -> TaskIds:
     return {subtopology_id: frozenset(found[subtopology_id]) for subtopology_id in sorted(found)}
 
 
+def without_empty(tasks: TaskIds) -> TaskIds:
+    """Return tasks without the subtopologies that are named for none of their partitions."""
+    return {subtopology_id: partitions for subtopology_id, partitions in tasks.items() if partitions}
+
+
 def each_task(tasks: Mapping[str, Iterable[int]]) -> list[tuple[str, int]]:
     """Return tasks one by one."""
     return [(subtopology_id, partition) for subtopology_id, partitions in tasks.items() for partition in partitions]

@@ -1,0 +1,14 @@
+"""Share groups under faults: what members were told holds, and the auditor bites (test_plants)."""
+
+from collections import Counter
+
+from tests.history.auditor import require_at_least
+from tests.simulation.share_world import ShareWorld
+
+
+def test_what_share_consumers_were_told_holds_through_kills_and_power_cuts() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(6):
+        counts.update(ShareWorld(seed).run())
+    require_at_least(counts, stops=20, power_cuts=5, acquisitions=300, accepted=300, rejected=100, released=100)
+    require_at_least(counts, renewed=100, gaps=50, refused=200, redelivered=300, aborted=10)
