@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oncelog.broker.coordinator.group import offsets
+from oncelog.broker.coordinator.group.administration import GroupAdministration
 from oncelog.broker.coordinator.group.consumer.sessions import Sessions, Wait
 from oncelog.broker.coordinator.group.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.streams import commits, internal_topics, reconciliation
@@ -18,6 +19,7 @@ from oncelog.broker.coordinator.group.streams.group import StreamsGroup
 from oncelog.broker.coordinator.group.streams.records import CurrentChanged, MemberChanged, TargetChanged
 from oncelog.broker.coordinator.group.streams.tasks import OwnedTasks
 from oncelog.broker.coordinator.group.streams.update import StreamsUpdate
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.handlers import streams_group_heartbeat
 from oncelog.broker.turns.completion import Completion
 from tests.simulation.log_faults import Plant
@@ -86,6 +88,30 @@ def take_transactional_commits_from_anybody(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(offsets, "_rules", lax)
 
 
+def take_commits_from_those_who_left(patch: pytest.MonkeyPatch) -> None:
+    rules = offsets._rules
+
+    def lax(group: Any) -> Any:
+        found = rules(group)
+
+        def check(group: Any, committer: Any, committed: Any) -> Any:
+            return found.check_commit(group, committer, committed) if committer.member_id in group.members else {}
+
+        return replace(found, check_commit=check)
+
+    patch.setattr(offsets, "_rules", lax)
+
+
+def keep_offsets_of_groups_that_are_deleted(patch: pytest.MonkeyPatch) -> None:
+    tombstones = GroupAdministration._tombstones
+
+    def without(self: GroupAdministration, shard: Any, group_id: str) -> list[CoordinatorRecord]:
+        offset_count = len({*shard.offsets(group_id), *shard.pending_partitions(group_id)})
+        return tombstones(self, shard, group_id)[offset_count:]
+
+    patch.setattr(GroupAdministration, "_tombstones", without)
+
+
 def make_every_topic_with_one_partition(patch: pytest.MonkeyPatch) -> None:
     create = streams_group_heartbeat._create_one
     patch.setattr(
@@ -129,11 +155,13 @@ PLANTS: tuple[Plant, ...] = (
     give_tasks_that_others_still_have,
     wait_for_no_revocation,
     forget_what_is_being_revoked,
-    answer_before_it_is_durable,
     keep_the_lost,
+    answer_before_it_is_durable,
     let_epochs_stay_when_a_member_goes,
     take_commits_of_any_epoch,
     take_transactional_commits_from_anybody,
+    take_commits_from_those_who_left,
+    keep_offsets_of_groups_that_are_deleted,
     make_every_topic_with_one_partition,
     read_copartitioned_topics_as_they_come,
     make_no_topic_again,

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from oncelog.protocol.errors import ErrorCode
 from tests.history.auditor import HistoryError
 from tests.simulation.stage import Turn
 
 _SHOWN = 5
 NEVER: Turn = (2**62, 0)
+_BEGINNING: Turn = (-1, 0)
 NOTHING_COMMITTED = -1
 Task = tuple[str, int]
 """A subtopology and a partition."""
@@ -41,6 +43,8 @@ class Beat:
     told: frozenset[Task] | None = None
     """The active tasks that it is to have."""
     told_standby: frozenset[Task] | None = None
+    is_stale: bool = False
+    """Its topology is older than that of the group."""
 
     @property
     def is_taken(self) -> bool:
@@ -79,6 +83,23 @@ class Ending:
 
 
 @dataclass
+class Deletion:
+    """A DeleteGroups: if it says that there is no such group, there is none."""
+
+    arrived: Turn
+    ended: Turn = NEVER
+    error: int | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        return self.error in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
+
+    @property
+    def is_possible(self) -> bool:
+        return self.error is None or self.is_sure
+
+
+@dataclass
 class Look:
     """The committed offset of a partition, as somebody was shown it who waits for open transactions."""
 
@@ -107,12 +128,13 @@ class StreamsHistory:
     beats: list[Beat] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
     endings: list[Ending] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
     made: list[Made] = field(default_factory=list)
     replays: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=list)
     """The group before a stop and after the start."""
-    starts: list[tuple[Turn, int]] = field(default_factory=list)
-    """The epoch of the group after each start."""
+    starts: list[tuple[Turn, int, Mapping[str, int]]] = field(default_factory=list)
+    """The epochs of the group and of its members after each start."""
 
 
 class _Facts:
@@ -136,7 +158,8 @@ class _Facts:
         since = [beat for beat in self.beats[held.member_id] if held.arrived <= beat.arrived <= until]
         if any(beat is not held and beat.may_release(task) for beat in since):
             return True
-        heard_ms = [*(beat.arrived[0] for beat in since), until[0]]
+        # A heartbeat that is refused is no sign of life, as in Kafka.
+        heard_ms = [*(beat.arrived[0] for beat in since if beat.error in (0, None)), until[0]]
         if any(later - before >= history.session_ms for before, later in pairwise(heard_ms)):
             return True
         return any(self._may_be_late(beat, until) for beat in self.beats[held.member_id] if beat.arrived <= until)
@@ -218,23 +241,27 @@ def t3_what_was_given_to_another_is_not_committed(facts: _Facts) -> Iterator[str
 
 
 def t4_what_is_committed_is_the_last_commit(facts: _Facts) -> Iterator[str]:
-    """The offset is that of a commit that no other certainly followed; never of one refused or aborted."""
+    """The offset is that of a commit that no other certainly followed, nor the end of the group; never of one refused
+    or aborted."""
     of_partition: dict[int, list[Commit]] = defaultdict(list)
     for commit in facts.history.commits:
         of_partition[commit.partition].append(commit)
     for look in facts.history.looks:
         commits = of_partition[look.partition]
         sure = [commit for commit in commits if facts.is_effective(commit, look.arrived)]
+        deletions = [each for each in facts.history.deletions if each.is_possible and each.arrived <= look.ended]
+        gone = [each for each in deletions if each.is_sure and each.ended < look.arrived]
+        latest = max([_BEGINNING, *(each.arrived for each in sure), *(each.arrived for each in gone)])
         if look.offset == NOTHING_COMMITTED:
-            if sure:
-                yield f"{look} after {sure[-1]}"
-            continue
-        latest = max((commit.arrived for commit in sure), default=(-1, 0))
-        if not any(
-            commit.offset == look.offset and commit.ended >= latest and facts.may_be_effective(commit, look.ended)
-            for commit in commits
-        ):
-            yield f"{look} after {sure[-1:]}, of {[each for each in commits if each.offset == look.offset]}"
+            is_possible = latest == _BEGINNING or any(each.ended >= latest for each in deletions)
+        else:
+            is_possible = any(
+                commit.offset == look.offset and commit.ended >= latest and facts.may_be_effective(commit, look.ended)
+                for commit in commits
+            )
+        if not is_possible:
+            said = [each for each in commits if each.offset == look.offset]
+            yield f"{look}, of {said}, after {sure[-1:]}, {deletions}"
 
 
 def t5_internal_topics_are_as_large_as_their_sources_want(facts: _Facts) -> Iterator[str]:
@@ -251,11 +278,26 @@ def t6_a_start_gives_the_group_that_was(facts: _Facts) -> Iterator[str]:
 
 
 def t7_a_start_forgets_no_epoch(facts: _Facts) -> Iterator[str]:
-    for started, epoch in facts.history.starts:
-        told = [beat for beat in facts.history.beats if beat.is_taken and beat.ended < started]
-        latest = max(told, key=lambda beat: beat.told_epoch, default=None)
-        if latest is not None and latest.told_epoch > epoch:
-            yield f"{epoch} at {started} after {latest}"
+    for started, epoch, of_members in facts.history.starts:
+        since = max(
+            (each.arrived for each in facts.history.deletions if each.is_possible and each.arrived < started),
+            default=_BEGINNING,
+        )
+        for beat in facts.history.beats:
+            if beat.is_taken and since < beat.arrived and beat.ended < started:
+                known = min(epoch, of_members.get(beat.member_id, epoch))
+                if beat.told_epoch > known:
+                    yield f"{known} at {started} after {beat}"
+
+
+def t8_a_member_that_has_left_commits_nothing(facts: _Facts) -> Iterator[str]:
+    for commit in facts.history.commits:
+        if commit.error == 0:
+            beats = [beat for beat in facts.beats[commit.member_id] if beat.arrived < commit.ended]
+            joins = [beat for beat in beats if beat.epoch == 0]
+            left = [beat for beat in beats if beat.epoch < 0 and beat.is_taken and beat.ended < commit.arrived]
+            if left and not any(beat.ended > left[-1].arrived for beat in joins):
+                yield f"{left[-1]}, then {commit}"
 
 
 RULES = (
@@ -266,6 +308,7 @@ RULES = (
     t5_internal_topics_are_as_large_as_their_sources_want,
     t6_a_start_gives_the_group_that_was,
     t7_a_start_forgets_no_epoch,
+    t8_a_member_that_has_left_commits_nothing,
 )
 
 
@@ -310,6 +353,8 @@ def tally(history: StreamsHistory) -> "Counter[str]":
     for beat in history.beats:
         if beat.error is None:
             counts["unanswered"] += 1
+        elif beat.error == ErrorCode.INVALID_REQUEST:
+            counts["refused_topologies"] += 1
         elif beat.error:
             counts["fenced"] += 1
         elif beat.told is not None:
@@ -320,5 +365,7 @@ def tally(history: StreamsHistory) -> "Counter[str]":
             counts[f"{kind}_commits" if commit.error == 0 else f"refused_{kind}_commits"] += 1
     counts["commits"] = sum(each.is_commit and each.error == 0 for each in history.endings)
     counts["aborts"] = sum(not each.is_commit and each.error == 0 for each in history.endings)
+    counts["deletions"] = sum(each.is_sure for each in history.deletions)
+    counts["stale_topologies"] = sum(beat.is_stale for beat in history.beats)
     counts["replays"] = len(history.replays)
     return counts

@@ -39,27 +39,32 @@ E = ErrorCode
 _JOINS, _LEAVES = 0, -1
 _ABANDONS = (E.UNKNOWN_MEMBER_ID, E.FENCED_MEMBER_EPOCH, E.GROUP_ID_NOT_FOUND)
 _STALE = (E.UNKNOWN_MEMBER_ID, E.STALE_MEMBER_EPOCH, E.ILLEGAL_GENERATION, E.GROUP_ID_NOT_FOUND)
+_EXPECTED = ("Task ", "Topology updates are not supported yet.")
 _NO_TASKS: frozenset[Task] = frozenset()
 
 
 @dataclass
 class StreamsMember:
-    member_id: str
+    name: str
     process_id: str
-    topology: Topology
+    topology: Callable[[], Topology | None]
+    """None while another version of the application is on its way."""
     random: Random
     session: Session
     now_ms: Callable[[], int]
     is_quiet: Callable[[], bool]
     """From then on it is never late, and never in doubt."""
     next_offset: Callable[[], int]
+    new_session: Callable[[], Session]
     straggle: Callable[[Life], None]
     """Sends something on a connection of its own."""
     stays: bool = False
+    generation: int = 0
     epoch: int = _JOINS
     active: frozenset[Task] = _NO_TASKS
     standby: frozenset[Task] = _NO_TASKS
     statuses: Sequence[int] = ()
+    _version: Topology | None = None
     _heard_ms: int = -HEARTBEAT_MS
     _has_news: bool = False
     _is_unsure: bool = False
@@ -85,11 +90,22 @@ class StreamsMember:
             elif strikes < 0.04 and not self.stays:
                 return
             yield self.random.choice([20, 100, 300])
-        yield StreamsGroupHeartbeatRequest(group_id=GROUP, member_id=self.member_id, member_epoch=_LEAVES), 0
+        yield from self._leave()
+
+    @property
+    def member_id(self) -> str:
+        return f"{self.name}.{self.generation}"
 
     # --- the group ----------------------------------------------------------------------------------------------------
 
     def _belong(self) -> Generator[Question | int, Any, None]:
+        if self._version is None or self.topology() is not self._version:
+            if self._version is not None:
+                yield from self._leave()
+                self.generation += 1  # an instance of another version is another member
+            while self.topology() is None:
+                yield 100
+            self._version = self.topology()
         if self._is_unsure and self.is_quiet():
             self._abandon()
         if self._next is not None and self.now_ms() >= self._next[0]:
@@ -98,10 +114,14 @@ class StreamsMember:
         if self.epoch == _JOINS or self._has_news or self.now_ms() - self._heard_ms >= HEARTBEAT_MS:
             yield from self._beat()
 
+    def _leave(self) -> Generator[Question | int, Any, None]:
+        yield StreamsGroupHeartbeatRequest(group_id=GROUP, member_id=self.member_id, member_epoch=_LEAVES), 0
+        self._abandon()
+
     def _beat(self) -> Generator[Question | int, Any, None]:
         fields: dict[str, Any] = {}
         if self.epoch == _JOINS:
-            fields = {"rebalance_timeout_ms": REBALANCE_MS, "topology": self.topology, "process_id": self.process_id}
+            fields = {"rebalance_timeout_ms": REBALANCE_MS, "topology": self._topology(), "process_id": self.process_id}
         if fields or self._has_news or self._is_unsure or self.random.random() < 0.2:
             fields |= {"active_tasks": _ids(self.active), "standby_tasks": _ids(self.standby), "warmup_tasks": []}
         request = StreamsGroupHeartbeatRequest(
@@ -115,8 +135,8 @@ class StreamsMember:
             yield self.random.choice([1, 30, 200])
             return
         code = answer.error_code
-        if code in _ABANDONS or (code == E.INVALID_REQUEST and str(answer.error_message).startswith("Task ")):
-            # It has tasks of topics that were deleted since, and are smaller now.
+        if code in _ABANDONS or (code == E.INVALID_REQUEST and str(answer.error_message).startswith(_EXPECTED)):
+            # It has tasks of topics that were deleted since, and are smaller now; or another topology.
             self._abandon()
         elif code in (E.COORDINATOR_NOT_AVAILABLE, E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR):
             yield 40
@@ -128,7 +148,18 @@ class StreamsMember:
             if answer.active_tasks is not None:
                 self._take(tasks_of(answer.active_tasks), tasks_of(answer.standby_tasks))
 
+    def _topology(self) -> Topology | None:
+        """Now and then a newer one that differs in no task: it is refused unless the group is new."""
+        topology = self.topology()
+        if topology is None or self.random.random() < 0.8:
+            return topology
+        return Topology(epoch=topology.epoch + 1, subtopologies=topology.subtopologies)
+
     def _take(self, active: frozenset[Task], standby: frozenset[Task]) -> None:
+        for name, number in sorted(self.active - active):
+            if name == COUNTED_BY and not self.is_quiet() and self.random.random() < 0.5:
+                late = self.random.choice([self._commits_late, self._transacts_late])
+                self.straggle(late(self.epoch, number))
         is_late = self.active - active and not self.is_quiet() and self.random.random() < 0.5
         delay_ms = self.random.choice([50, 600, 1_500, 4_000]) if is_late else 0
         if delay_ms:
@@ -146,7 +177,7 @@ class StreamsMember:
         if not mine:
             return
         partition = self.random.choice(mine)
-        if self.random.random() < 0.1:
+        if self.random.random() < 0.2:
             self.straggle(self._commits_late(self.epoch, partition))
         elif self.random.random() < 0.4:
             answer = yield self._plain(self.epoch, partition), 9
@@ -157,8 +188,17 @@ class StreamsMember:
 
     def _commits_late(self, epoch: int, partition: int) -> Life:
         """What it has sent while the task was its own, and arrives when it may be another's."""
+        late = self._plain(epoch, partition)
         yield self.random.choice([100, 700, 2_500, 6_000])
-        yield self._plain(epoch, partition), 9
+        yield late, 9
+
+    def _transacts_late(self, epoch: int, partition: int) -> Life:
+        """Likewise, in a transaction of its own."""
+        member_id, session = self.member_id, self.new_session()
+        yield self.random.choice([100, 700, 2_500, 6_000])
+        yield from session.init()
+        is_taken = yield from self._commit_in_transaction(session, member_id, epoch, partition, self.next_offset())
+        yield from session.end("late", commit=is_taken)
 
     def _plain(self, epoch: int, partition: int) -> OffsetCommitRequest:
         data = OffsetCommitRequestPartition(partition_index=partition, committed_offset=self.next_offset())
@@ -178,7 +218,7 @@ class StreamsMember:
                 yield from session.write(name, LEGS[0], name.encode())
             if self.random.random() < 0.1:
                 yield self.random.choice([100, 1_000, _SESSION_OVER_MS])
-            is_taken = yield from self._commit_in_transaction(epoch, partition, offset)
+            is_taken = yield from self._commit_in_transaction(session, self.member_id, epoch, partition, offset)
             yield self.random.choice([0, 0, 20, 300, 1_500])
             yield from session.end(name, commit=is_taken and self.random.random() < 0.7)
         except Aborts:
@@ -198,8 +238,9 @@ class StreamsMember:
             except (Aborts, Fenced):
                 yield 30
 
-    def _commit_in_transaction(self, epoch: int, partition: int, offset: int) -> Generator[Question | int, Any, bool]:
-        session = self.session
+    def _commit_in_transaction(
+        self, session: Session, member_id: str, epoch: int, partition: int, offset: int
+    ) -> Generator[Question | int, Any, bool]:
         data = TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
         request = TxnOffsetCommitRequest(
             transactional_id=session.transactional_id,
@@ -207,7 +248,7 @@ class StreamsMember:
             producer_id=session.producer_id,
             producer_epoch=session.producer_epoch,
             generation_id=epoch,
-            member_id=self.member_id,
+            member_id=member_id,
             topics=[TxnOffsetCommitRequestTopic(name=WORDS, partitions=[data])],
         )
         while True:

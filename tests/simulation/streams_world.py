@@ -14,8 +14,14 @@ from uuid import UUID
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from oncelog.protocol.generated.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from oncelog.protocol.generated.offset_commit_request import OffsetCommitRequest
 from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest
 from oncelog.protocol.generated.streams_group_describe_request import StreamsGroupDescribeRequest
@@ -40,6 +46,7 @@ from tests.simulation.stage import Stage, Turn
 from tests.simulation.streams_history import (
     Beat,
     Commit,
+    Deletion,
     Ending,
     Holding,
     Look,
@@ -72,6 +79,8 @@ _OF_LATE_MS = 1_000
 _CALM_MS = 60_000
 _MOST_WORDS = 4
 _STABLE = "Stable"
+_STALE_TOPOLOGY = 0
+_GROUP_RESOURCE = 32
 
 
 class Noted:
@@ -83,11 +92,23 @@ class Noted:
         self.lost = lost
 
 
+class StreamsNetwork(ShareNetwork):
+    """A heartbeat does not come twice: what is new would be in the one answer alone that nobody reads, as in Kafka 4.3
+    no later one repeats it."""
+
+    def _take(
+        self, client: Client, ticket: int, frame: memoryview, request: Any, version: int, is_double: bool
+    ) -> None:
+        if not (is_double and isinstance(request, StreamsGroupHeartbeatRequest)):
+            super()._take(client, ticket, frame, request, version, is_double)
+
+
 class StreamsWorld:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self._standby_count = self.random.choice([0, 1, 2])
         self._fixed = self.random.choice([0, 0, 3])
+        self._topology: Topology | None = _topology(self._fixed)
         self.stage = Stage(
             seed,
             self.random,
@@ -115,7 +136,7 @@ class StreamsWorld:
         self._topic_ids: dict[str, UUID] = {}
         self._wanted: dict[str, list[tuple[int, int]]] = {name: [] for name in _INTERNAL}
         """When a source began to want which count of partitions."""
-        self.network = ShareNetwork(
+        self.network = StreamsNetwork(
             self.random, self.stage.later, lambda: self.stage.broker, may_be_late=False, note=self._on_request
         )
         sizes = ((WORDS, 2), (_NAMES, 2), (LEGS[0][0], len(LEGS)), (TABLE[0], 1))
@@ -136,6 +157,10 @@ class StreamsWorld:
                 ending = Ending(identity, request.committed, arrived)
                 self.history.endings.append(ending)
                 self._note(ending, reply := take(), lambda each, answer: setattr(each, "error", answer.error_code))
+            case DeleteGroupsRequest():
+                deletion = Deletion(arrived)
+                self.history.deletions.append(deletion)
+                self._note(deletion, reply := take(), _note_deletion)
             case OffsetFetchRequest():
                 reply = take()
                 self._noted.append(
@@ -229,7 +254,8 @@ class StreamsWorld:
             self.history.replays.append((self._before, after))
         group = self._described()
         if group.error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
-            self.history.starts.append((self.stage.turn(), group.group_epoch))
+            epochs = {member.member_id: member.member_epoch for member in group.members}
+            self.history.starts.append((self.stage.turn(), group.group_epoch, epochs))
 
     def _described(self) -> Any:
         (group,) = self.stage.broker.ask(StreamsGroupDescribeRequest(group_ids=[GROUP]), 0).groups
@@ -260,6 +286,8 @@ class StreamsWorld:
             if not member.stays:
                 self._clients.append(client)
         self._join(self._tends(8), "janitor")
+        if self.random.random() < 0.5:
+            self._join(self._updates(), "update")
         self._join(looks(Random(self.random.random()), 20, lambda: range(_MOST_WORDS)), "onlooker")
         stage.trouble()
         stage.run_until(duration_ms)
@@ -276,18 +304,24 @@ class StreamsWorld:
 
     def _member(self, number: int) -> StreamsMember:
         random = Random(self.random.random())
-        member_id = f"m{number}"
-        session = Session(member_id, 2, self._recorder, member_id, Random(self.random.random()), self._wall_ms)
+        name = f"m{number}"
+        session_count = count()
+
+        def new_session() -> Session:
+            session = f"{name}-{next(session_count)}"
+            return Session(session, 2, self._recorder, session, Random(random.random()), self._wall_ms)
+
         return StreamsMember(
-            member_id,
+            name,
             random.choice("pqr"),
-            _topology(self._fixed),
+            lambda: self._topology,
             random,
-            session,
+            new_session(),
             lambda: self.stage.now_ms,
             lambda: self.stage.is_calm,
             lambda: next(self._offsets),
-            lambda life: self._join(life, f"straggler of {member_id}"),
+            new_session,
+            lambda life: self._join(life, f"straggler of {name}"),
             stays=number < 3,
         )
 
@@ -304,7 +338,10 @@ class StreamsWorld:
         random = Random(self.random.random())
         for _ in range(number):
             yield random.choice([500, 1_500, 4_000])
-            kind = random.choice(["delete", "delete", "grow", "renew", "heal", "heal"])
+            kind = random.choice(["delete", "delete", "grow", "renew", "heal", "heal", "tune"])
+            if kind == "tune":
+                yield from self._tunes(random.choice([0, 1, 2]))
+                continue
             if kind == "grow":
                 size = min(_MOST_WORDS, self._size(WORDS) + 1)
                 topic = CreatePartitionsTopic(name=WORDS, count=size, assignments=None)
@@ -322,6 +359,28 @@ class StreamsWorld:
                     new = CreatableTopic(name=_NAMES, num_partitions=size, replication_factor=1)
                     yield CreateTopicsRequest(topics=[new], timeout_ms=1_000), 5
                     yield 20
+
+    def _updates(self) -> Life:
+        """Another version of the application, for which the group must go, as in Kafka 4.3."""
+        yield self.random.choice([4_000, 8_000])
+        self._topology = None
+        while True:
+            answer = yield DeleteGroupsRequest(groups_names=[GROUP]), 2
+            if answer is not None and answer.results[0].error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+                break
+            yield 300
+        self._fixed = 0 if self._fixed else 3
+        self._topology = _topology(self._fixed)
+
+    def _tunes(self, standby_count: int) -> Life:
+        config = AlterableConfig(name="streams.num.standby.replicas", config_operation=0, value=str(standby_count))
+        resource = AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=GROUP, configs=[config])
+        while True:
+            answer = yield IncrementalAlterConfigsRequest(resources=[resource]), 1
+            if answer is not None and not answer.responses[0].error_code:
+                break
+            yield 50
+        self._standby_count = standby_count
 
     # --- its end ------------------------------------------------------------------------------------------------------
 
@@ -350,7 +409,7 @@ class StreamsWorld:
         start_ms = self.stage.now_ms
         while missing := self._unsettled():
             if self.stage.now_ms >= start_ms + _CALM_MS:
-                raise HistoryError(f"T8, every task is with one member in the end: {missing}")
+                raise HistoryError(f"T9, every task is with one member in the end: {missing}")
             self.stage.run_until(self.stage.now_ms + 250)
 
     def _unsettled(self) -> str:
@@ -391,11 +450,16 @@ def _note_beat(beat: Beat, answer: Any) -> None:
     beat.error = answer.error_code
     if not answer.error_code:
         beat.told_epoch = answer.member_epoch
+        beat.is_stale = any(status.status_code == _STALE_TOPOLOGY for status in answer.status or ())
         beat.told, beat.told_standby = map(_tasks_or_none, (answer.active_tasks, answer.standby_tasks))
 
 
 def _tasks_or_none(entries: Sequence[Any] | None) -> frozenset[Task] | None:
     return None if entries is None else tasks_of(entries)
+
+
+def _note_deletion(deletion: Deletion, answer: Any) -> None:
+    deletion.error = answer.results[0].error_code
 
 
 def _note_commit(commit: Commit, answer: Any) -> None:
