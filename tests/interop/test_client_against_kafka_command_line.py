@@ -16,6 +16,7 @@ from oncelog.cli import main
 from oncelog.client import TopicPartition
 from oncelog.client.blocking.clients import Admin, Consumer, Producer
 from tests.support.daemon import LOOKS_AT_FILES
+from tests.support.interop import SHARE_STATE_ON_ONE_NODE
 from tests.support.interrupts import interruptible
 from tests.support.kafka import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
@@ -50,7 +51,7 @@ class Operator:
 
 @pytest.fixture(scope="module", params=ON_BOTH)
 def operator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    with serving(request.param, tmp_path_factory.mktemp(request.param)) as bootstrap:
+    with serving(request.param, tmp_path_factory.mktemp(request.param), *SHARE_STATE_ON_ONE_NODE) as bootstrap:
         yield Operator(bootstrap)
 
 
