@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer, ShareConsumer
@@ -145,7 +146,15 @@ def in_order(records: Sequence[str]) -> list[str]:
         for value in record["value"]["data"].values() if record["value"] else ():
             if isinstance(value, list) and value and "topicName" in value[0]:
                 value.sort(key=lambda topic: topic["topicName"])
-    return sorted({json.dumps(record) for record in parsed})
+    return sorted({json.dumps(record) for record in parsed if not _is_beginning(record)})
+
+
+def _is_beginning(record: Any) -> bool:
+    """Where a group begins is written here before its first records are returned; Kafka writes it with the first
+    acknowledgement, and so loses the records before it if it is killed."""
+    return (
+        record["key"]["type"] == 1 and record["value"] is not None and record["value"]["data"].get("stateBatches") == []
+    )
 
 
 def all_printed_by(kind: str, directory: Path) -> Iterator[tuple[str, str]]:
