@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tests.history.auditor import HistoryError
+from tests.simulation.stage import Turn
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 _ENDS = (ACCEPT, REJECT)
 _SHOWN = 5
 
-Turn = tuple[int, int]
-"""Milliseconds since the life began, and the order within one."""
 Place = tuple[int, int]
 """A partition and an offset."""
 NEVER: Turn = (2**62, 0)

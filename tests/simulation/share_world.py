@@ -6,8 +6,6 @@ Owns: virtual time, when the broker stops, what goes on beside the members of th
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
-from itertools import count
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -31,10 +29,8 @@ from oncelog.protocol.generated.share_group_heartbeat_request import ShareGroupH
 from oncelog.protocol.message import Message
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
-from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.clients.simulated import LEGS, TABLE, Life, Session, produce, transfers
-from tests.fakes.broker import Reply, VirtualBroker
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.broker import Reply
 from tests.history.auditor import HistoryError
 from tests.history.events import History, LogBatch
 from tests.history.log_reader import batches_of
@@ -42,8 +38,9 @@ from tests.history.recorder import Recorder
 from tests.simulation.broker_network import Client, Network
 from tests.simulation.broker_states import log_of
 from tests.simulation.log_auditor import read_undamaged
-from tests.simulation.share_history import Acknowledged, Acquisition, ShareHistory, Turn, audit, tally
+from tests.simulation.share_history import Acknowledged, Acquisition, ShareHistory, audit, tally
 from tests.simulation.share_members import GROUP, ShareMember
+from tests.simulation.stage import Stage, Turn
 
 _TOPIC = LEGS[0][0]
 _GROUP_RESOURCE = 32
@@ -80,10 +77,9 @@ class ShareNetwork(Network):
 class ShareWorld:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self._seed = seed
         is_committed = self.random.random() < 0.6
         limit = self.random.choice([2, 3, 5])
-        self._settings = (
+        settings = (
             "offsets.topic.num.partitions=2",
             "transaction.state.log.num.partitions=2",
             "share.coordinator.state.topic.num.partitions=2",
@@ -99,23 +95,20 @@ class ShareWorld:
             f"oncelog.flush.loop.appends={self.random.choice([0, 1, 1, 64])}",
         )
         self.history = ShareHistory(_LOCK_MS, _SESSION_MS, limit, is_committed)
-        self.counts: Counter[str] = Counter()
-        self.broker = VirtualBroker(*self._settings, seed=seed)
+        self.stage = Stage(seed, self.random, settings)
+        self.stage.collect, self.stage.on_stop = self._collect, self._on_stop
         self._recorder = Recorder(History())
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = count()
-        self._now_ms = 0
         self._clients: list[Client] = []
         self._noted: list[Noted] = []
         self.network = ShareNetwork(
-            self.random, self._later, lambda: self.broker, may_be_late=False, note=self._on_request
+            self.random, self.stage.later, lambda: self.stage.broker, may_be_late=False, note=self._on_request
         )
         self._create()
 
     def _create(self) -> None:
         for topic, partitions in ((_TOPIC, len(LEGS)), (TABLE[0], 1)):
             wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
-            self.broker.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5)
+            self.stage.broker.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5)
         level = "read_committed" if self.history.is_committed else "read_uncommitted"
         configs = {"share.auto.offset.reset": "earliest", "share.isolation.level": level}
         resource = AlterConfigsResource(
@@ -123,51 +116,14 @@ class ShareWorld:
             resource_name=GROUP,
             configs=[AlterableConfig(name=name, config_operation=0, value=value) for name, value in configs.items()],
         )
-        answer = self.broker.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        answer = self.stage.broker.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
         if answer.responses[0].error_code:
             raise HistoryError(f"the group's settings are refused: {answer.responses[0].error_message}")
-
-    # --- time ---------------------------------------------------------------------------------------------------------
-
-    def _turn(self) -> Turn:
-        return self._now_ms, next(self._order)
-
-    def _later(self, delay_ms: int, function: Callable[[], None]) -> None:
-        heappush(self._events, (self._now_ms + delay_ms, next(self._order), function))
-
-    def _run_until(self, end_ms: int) -> None:
-        while self._events and self._events[0][0] <= end_ms:
-            at_ms, _, function = heappop(self._events)
-            self._pass(at_ms)
-            self._guarded(function)
-            self._collect()
-        self._pass(end_ms)
-
-    def _pass(self, end_ms: int) -> None:
-        """Small steps: an answer is seen when it is there, not when the next event is."""
-        while self._now_ms < end_ms:
-            step = min(end_ms - self._now_ms, 25)
-            self._now_ms += step
-            self._guarded(lambda step_ms=step: self._step(step_ms))  # type: ignore[misc]
-            self._collect()
-
-    def _step(self, step_ms: int) -> None:
-        self.broker.time.advance(step_ms)
-        self.broker.broker.transactions.step()
-        self.broker.broker.logs.step()
-        self.broker.broker.share_coordinator.step()
-
-    def _guarded(self, function: Callable[[], None]) -> None:
-        try:
-            function()
-        except PowerCut:
-            self.counts["power_cuts"] += 1
-            self._restart(self.broker.disk.crash(Random(self.random.randrange(2**30))))
 
     # --- the account --------------------------------------------------------------------------------------------------
 
     def _on_request(self, request: Message, take: Callable[[], Reply]) -> Reply:
-        arrived = self._turn()
+        arrived = self.stage.turn()
         if isinstance(request, ShareGroupHeartbeatRequest):
             self.history.heartbeats[request.member_id].append(arrived)
             if request.member_epoch < 0:
@@ -181,13 +137,13 @@ class ShareWorld:
             each.start_offset = self._start_offset(request.topics[0].topic_id, each.partition)
         self.history.acknowledgements += acknowledged  # also if it never comes to an answer
         if acknowledged and not self.network.is_calm and self.random.random() < _CUT_SHARE:
-            self.broker.disk.operations_left = self.random.randint(0, 4)
+            self.stage.broker.disk.operations_left = self.random.randint(0, 4)
         reply = take()
         self._noted.append(Noted(request, arrived, reply, acknowledged))
         return reply
 
     def _start_offset(self, topic_id: UUID, partition: int) -> int:
-        life = self.broker.broker.sharing.find(GROUP, PartitionId(topic_id, partition))
+        life = self.stage.broker.broker.sharing.find(GROUP, PartitionId(topic_id, partition))
         return 0 if life is None or life.state is None else life.state.start_offset
 
     def _collect(self) -> None:
@@ -200,7 +156,7 @@ class ShareWorld:
             if not each.reply.is_there:
                 self._noted.append(each)
             elif not each.reply.is_closed:
-                self._note_answer(each, self._turn())
+                self._note_answer(each, self.stage.turn())
 
     def _note_answer(self, noted: Noted, answered: Turn) -> None:
         message = noted.reply.message
@@ -217,7 +173,7 @@ class ShareWorld:
             return
         for topic in message.responses:
             for data in topic.partitions:
-                log = log_of(self.broker, (_TOPIC, data.partition_index))
+                log = log_of(self.stage.broker, (_TOPIC, data.partition_index))
                 for acquired in data.acquired_records:
                     self.history.acquisitions.append(
                         Acquisition(
@@ -233,44 +189,16 @@ class ShareWorld:
                         )
                     )
 
-    # --- trouble ------------------------------------------------------------------------------------------------------
-
-    def _trouble(self) -> None:
-        if self.network.is_calm:
-            return
-        self._later(self.random.choice([300, 1_000, 3_000]), self._trouble)
-        kind = self.random.choice(["kill", "crash", "power cut", "clean", "none"])
-        if kind == "power cut":
-            self.broker.disk.operations_left = self.random.randint(0, 30)
-        elif kind != "none":
-            self.counts["stops"] += 1
-            if kind == "clean":
-                self.broker.broker.logs.close()
-            disk = self.broker.disk
-            self._restart(disk.crash(Random(self.random.randrange(2**30))) if kind == "crash" else disk.kill())
-
-    def _restart(self, disk: MemoryDisk) -> None:
+    def _on_stop(self, _: str) -> None:
         self._note_answers()
         self._noted = []
         self.network.on_restart()
-        self.history.restarts.append(self._turn())
-        wall_ms = self.broker.time.wall_ms()
-        while True:
-            self._seed += 1
-            if self.random.random() < 0.2:
-                disk.operations_left = self.random.randint(0, 20)
-            try:
-                self.broker = VirtualBroker(*self._settings, disk=disk, time=VirtualTime(wall_ms), seed=self._seed)
-                break
-            except PowerCut:
-                self.counts["power_cuts"] += 1
-                disk = disk.crash(Random(self.random.randrange(2**30)))
-        self.broker.disk.operations_left = None
+        self.history.restarts.append(self.stage.turn())
 
     # --- a life -------------------------------------------------------------------------------------------------------
 
     def run(self, duration_ms: int = 15_000) -> Counter[str]:
-        topic = self.broker.broker.topics.get(_TOPIC)
+        topic = self.stage.broker.broker.topics.get(_TOPIC)
         assert topic is not None
         topic_id = topic.topic_id
         for number in range(3):
@@ -279,19 +207,19 @@ class ShareWorld:
             for incarnation in range(3):
                 member = self._member(topic_id)
                 client = Client(member.works(self.random.choice([5, 20, 60])), f"member-{number}-{incarnation}")
-                self._later(incarnation * self.random.randint(500, 5_000), lambda new=client: self._join(new))  # type: ignore[misc]
+                self.stage.later(incarnation * self.random.randint(500, 5_000), lambda new=client: self._join(new))  # type: ignore[misc]
         self._join(Client(self._writes(40), "writer"))
         self._join(Client(self._deletes(6), "purger"))
-        self._trouble()
-        self._run_until(duration_ms)
+        self.stage.trouble()
+        self.stage.run_until(duration_ms)
         self.network.is_calm = True
-        self.broker.disk.operations_left = None
+        self.stage.calm()
         self._settle(duration_ms)
         self._drain(topic_id)
         self._read_the_logs()
         audit(self.history)
-        self.counts.update(tally(self.history))
-        return self.counts
+        self.stage.counts.update(tally(self.history))
+        return self.stage.counts
 
     def _session(self, number: int) -> Session:
         return Session(
@@ -304,12 +232,12 @@ class ShareWorld:
         )
 
     def _wall_ms(self) -> int:
-        return self.broker.time.wall_ms()
+        return self.stage.broker.time.wall_ms()
 
     def _member(self, topic_id: UUID, *, accepts_all: bool = False) -> ShareMember:
         random = Random(self.random.random())
         member_id = str(UUID(int=random.getrandbits(128), version=4))
-        return ShareMember(member_id, _TOPIC, topic_id, random, lambda: self._now_ms, accepts_all)
+        return ShareMember(member_id, _TOPIC, topic_id, random, lambda: self.stage.now_ms, accepts_all)
 
     def _join(self, client: Client) -> None:
         self._clients.append(client)
@@ -329,7 +257,7 @@ class ShareWorld:
         for _ in range(number):
             yield random.choice([500, 1_500, 4_000])
             topic, index = random.choice(LEGS)
-            log = log_of(self.broker, (topic, index))
+            log = log_of(self.stage.broker, (topic, index))
             offset = random.randint(log.log_start_offset, max(log.log_start_offset, log.high_watermark // 2))
             partitions = [DeleteRecordsPartition(partition_index=index, offset=offset)]
             named = DeleteRecordsTopic(name=topic, partitions=partitions)
@@ -339,33 +267,34 @@ class ShareWorld:
         end_ms = start_ms
         while end_ms < start_ms + _CALM_MS and not all(client.is_done for client in self._clients):
             end_ms += 1_000
-            self._run_until(end_ms)
+            self.stage.run_until(end_ms)
         at_work = [client.name for client in self._clients if not client.is_done]
         if at_work:
             raise HistoryError(f"S9, everybody gets on after the last fault: {at_work} do not")
-        while self._now_ms < start_ms + _CALM_MS and not all(
-            log_of(self.broker, leg).last_stable_offset == log_of(self.broker, leg).high_watermark for leg in LEGS
+        while self.stage.now_ms < start_ms + _CALM_MS and not all(
+            log_of(self.stage.broker, leg).last_stable_offset == log_of(self.stage.broker, leg).high_watermark
+            for leg in LEGS
         ):
-            self._run_until(self._now_ms + 500)
+            self.stage.run_until(self.stage.now_ms + 500)
 
     def _drain(self, topic_id: UUID) -> None:
         """One that takes all that is left, also what another has and forgets, until nothing has come for longer than
         every lock and session."""
         self.network.join(Client(self._member(topic_id).holds(range(len(LEGS))), "holder"))
         self.network.join(Client(self._writes(6), "last writer"))
-        self._run_until(self._now_ms + _LOCK_MS)
+        self.stage.run_until(self.stage.now_ms + _LOCK_MS)
         member = self._member(topic_id, accepts_all=True)
         client = Client(member.works(1_000_000), "last")
         self._join(client)
-        acquired, quiet_since_ms = 0, self._now_ms
-        while self._now_ms - quiet_since_ms < _DRAINED_MS:
-            self._run_until(self._now_ms + 500)
+        acquired, quiet_since_ms = 0, self.stage.now_ms
+        while self.stage.now_ms - quiet_since_ms < _DRAINED_MS:
+            self.stage.run_until(self.stage.now_ms + 500)
             if member.has_acquired != acquired:
-                acquired, quiet_since_ms = member.has_acquired, self._now_ms
+                acquired, quiet_since_ms = member.has_acquired, self.stage.now_ms
 
     def _read_the_logs(self) -> None:
         for topic, partition in LEGS:
-            log = log_of(self.broker, (topic, partition))
+            log = log_of(self.stage.broker, (topic, partition))
             self.history.starts[partition] = log.log_start_offset
             open_of: dict[int, list[int]] = {}
             offset = log.log_start_offset

@@ -62,6 +62,9 @@ class Stage:
         self.broker.time.advance(step_ms)
         self.broker.broker.transactions.step()
         self.broker.broker.logs.step()
+        shares = self.broker.broker.shares_when_needed.known
+        if shares is not None:
+            shares.step()
 
     # --- stops --------------------------------------------------------------------------------------------------------
 
