@@ -20,7 +20,7 @@ _COMMANDS = {
     "demo": ("oncelog.tools.demo.cli:demo", "Watch transactions at work."),
     "doctor": ("oncelog.tools.doctor:doctor", "Look for the usual troubles."),
     "graduate": ("oncelog.tools.graduate.cli:graduate", "Turn a data directory into one of Apache Kafka."),
-    "group": ("oncelog.tools.group:group", "Consumer groups: list, describe, lag, offsets, reset, delete."),
+    "group": ("oncelog.tools.group:group", "Groups: list, describe, lag, offsets, reset, delete."),
     "health": ("oncelog.tools.health:health", "Exit with 0 if a broker responds, with 1 if not."),
     "log": ("oncelog.tools.log.cli:log", "Inspect, check and repair the files of a broker."),
     "outbox": ("oncelog.tools.outbox.cli:outbox", "Relay from PostgreSQL to Kafka, each event exactly once."),

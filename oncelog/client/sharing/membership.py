@@ -29,7 +29,7 @@ from oncelog.protocol.generated.share_group_heartbeat_response import ShareGroup
 _JOINING_EPOCH = 0
 _LEAVING_EPOCH = -1
 _FENCED = frozenset((ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID))
-_DISABLED = "the cluster's share.version must be 1: kafka-features.sh upgrade --feature share.version=1"
+_DISABLED = "share groups are switched off there: oncelog cluster alter --feature share.version=1"
 
 
 @dataclass(frozen=True, slots=True)
