@@ -86,7 +86,7 @@ GROUP_KINDS = {
             differences=share_group_transcript.DIFFERENCES,
         ),
         _with_wall("share logs", share_log_transcript.conversation, differences=share_log_transcript.DIFFERENCES),
-        _of("share offsets", share_offsets_transcript.conversation),
+        _of("share offsets", share_offsets_transcript.conversation, differences=share_offsets_transcript.DIFFERENCES),
         _of("share state", share_state_transcript.conversation),
         _of(
             "streams heartbeats",

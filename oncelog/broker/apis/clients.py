@@ -38,6 +38,7 @@ _BEFORE_LOGIN = Rights(free="part of logging in, or before it")
 _GROUPS, _TRANSACTIONS = (Need.GROUPS,), (Need.TRANSACTIONS,)
 _BOTH = (Need.GROUPS, Need.TRANSACTIONS)
 _SHARING = (Need.SHARE_STATE, Need.SHARING)
+_STREAMS = (Need.GROUPS, Need.STREAMS_GROUPS)
 _OPERATIONS = Operations(_GROUP, "groups", "group_id", "authorized_operations")
 
 
@@ -278,7 +279,7 @@ GROUPS = (
         ApiKey.STREAMS_GROUP_HEARTBEAT,
         0,
         0,
-        needs=_GROUPS,
+        needs=_STREAMS,
         rights=Rights(
             steps=(Own("streams_groups.Application", (Right(_O.READ, _GROUP), Right(_O.DESCRIBE, _TOPIC))),),
             inside=(Right(_O.CREATE, _CLUSTER), Right(_O.CREATE, _TOPIC)),
@@ -289,7 +290,7 @@ GROUPS = (
         ApiKey.STREAMS_GROUP_DESCRIBE,
         0,
         0,
-        needs=_GROUPS,
+        needs=_STREAMS,
         rights=Rights(
             steps=(
                 EachRow(_O.DESCRIBE, _GROUP, name_of="streams_groups.enabled_group"),

@@ -26,6 +26,8 @@ class Need(Enum):
     """The group coordinator; WriteTxnMarkers needs it for markers in `__consumer_offsets`."""
     SHARE_GROUPS = "oncelog.broker.assembly.share_groups"
     """The part of the group coordinator that has share groups (KIP-932)."""
+    STREAMS_GROUPS = "oncelog.broker.coordinator.group.streams.coordinator"
+    """That which has streams groups (KIP-1071)."""
     TRANSACTIONS = "oncelog.broker.coordinator.transaction.shard_life"
     """A partition of `__transaction_state` that transactional ids are kept in."""
     SHARE_STATE = "oncelog.broker.assembly.share"

@@ -245,6 +245,10 @@ _STARTED = (
     "Kafka moves the start offset over aborted records with a later write, so that many of them take all the record "
     "locks of the partition; here they move it at once"
 )
+_BEGUN = (
+    "Kafka writes where a group begins with its first acknowledgement, and one that is killed before begins again "
+    "elsewhere; here that is durable before the first records are returned"
+)
 _WHOLE = "0-2 [3] 4-6 [7] 8-9 10-11 [12] 13-13 [14]"
 
 # Where we answer otherwise on purpose, and why.
@@ -258,4 +262,8 @@ DIFFERENCES: dict[str, tuple[str, object]] = {
     },
     "deleted: anew": (_RELOADED, (("deleted-0", "10-19 20-29", [(15, 29, 2)]),)),
     "only_aborted: the marker": (_STARTED, (("NONE", None), [(3, 0)])),
+    "begins: earliest, start": (_BEGUN, [(0, 10)]),
+    "begins: by_duration:P3D, start": (_BEGUN, [(0, 10)]),
+    "open_transaction: read_uncommitted, open, lag": (_BEGUN, [(0, 6)]),
+    "open_transaction: read_committed, open, lag": (_BEGUN, [(0, 6)]),
 }
