@@ -312,8 +312,8 @@ _CUT = "Kafka fills the limit with a part of one more batch, which clients drop;
 # Where we answer otherwise on purpose, and why.
 DIFFERENCES: dict[str, tuple[str, object]] = {
     "renewed: renewed": (
-        "Kafka writes where a group begins with its first acknowledgement that is none of a renewal; here that is durable "
-        "before the first records are returned",
+        "Kafka writes where a group begins with its first acknowledgement that is none of a renewal; here that is "
+        "durable before the first records are returned",
         (("NONE", None), [(0, 6)]),
     ),
     "amounts: {'max_records': 500, 'max_bytes': 400}": (_CUT, (("amounts12-0", "0-9", [(0, 9, 1)]),)),

@@ -26,8 +26,8 @@ from tests.clients.share_requests import ACCEPT, RELEASE, ShareMember, ShareTalk
 Told = Iterator[tuple[str, Any]]
 DIFFERENCES: dict[str, tuple[str, object]] = {
     "described: fetched, offsets": (
-        "Kafka writes where a group begins with its first acknowledgement; here that is durable before the first records "
-        "are returned",
+        "Kafka writes where a group begins with its first acknowledgement; here that is durable before the first "
+        "records are returned",
         (
             True,
             "NONE",
