@@ -25,6 +25,8 @@ class LostTime:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._looks: dict[int, int] = {}
+        self._known_at = NEVER
+        """When a broker began to lead that knows what was lost."""
         self._restored_at = 0
         self._lost_identities: set[Identity] = set()
         self._ends: list[tuple[Partition, int, int]] = []
@@ -48,6 +50,7 @@ class LostTime:
         lost_from, history = self.lost_from, self._recorder.history
         assert lost_from is not None
         self.lost_from = None
+        self._known_at = self._recorder.tick()
 
         def is_lost(span: Span) -> bool:
             return span.is_ok and lost_from <= span.completed_at and span.invoked_at < self._restored_at
@@ -90,7 +93,9 @@ class LostTime:
                 raise HistoryError(f"epoch {epoch} of {partition} ended at {end}, and consumers are told {told}")
 
     def _is_later(self, span: Span) -> bool:
-        return span.is_ok and span.invoked_at > self._restored_at
+        """Whether that was answered by a broker that knows. One that was deposed without hearing of it may go on
+        before: where the tables are back in its time, they lack nothing of what it has written."""
+        return span.is_ok and span.completed_at > self._known_at
 
 
 def _end_of_epoch(ask: Ask, partition: Partition, epoch: int) -> int:
