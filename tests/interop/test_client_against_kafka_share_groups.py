@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from oncelog.protocol.generated.streams_group_heartbeat_request import (
 from tests.clients.wire import WireBroker
 from tests.support.consoles import console, text_of
 from tests.support.kafka import ON_BOTH, serving
+from tests.support.patience import PATIENCE_S
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 _SETTINGS = (
@@ -33,8 +35,6 @@ _SETTINGS = (
     "share.coordinator.state.topic.num.partitions=5",
     "group.streams.initial.rebalance.delay.ms=0",
 )
-_MOST_HEARTBEATS = 10_000
-"""Assignments and internal topics are made beside the heartbeats: members go on until they have them."""
 
 
 @dataclass
@@ -132,12 +132,14 @@ class Scene:
 
 
 def until_assigned(answer: Any, beat: Callable[[int], Any], is_enough: Callable[[Any], Any]) -> Any:
-    for _ in range(_MOST_HEARTBEATS):
+    """Assignments and internal topics are made beside the heartbeats: members go on until they have them."""
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:
         assert answer.error_code == 0, (answer.error_code, answer.error_message)
         if is_enough(answer):
             return answer
         answer = beat(answer.member_epoch)
-    raise AssertionError(f"no assignment in {_MOST_HEARTBEATS} heartbeats: {answer}")
+    raise AssertionError(f"no assignment: {answer}")
 
 
 def fresh(kind: str) -> str:
