@@ -5,6 +5,7 @@ import asyncio
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -501,10 +502,13 @@ async def test_a_promotion_that_lost_commits_is_noticed_and_what_is_new_is_relay
 
 async def synced(standby: Postgres, shop: Shop) -> None:
     """Returns when the standby has the slot."""
+    from psycopg.errors import ObjectNotInPrerequisiteState
+
     async with await sql.connect(standby.dsn) as connection, asyncio.timeout(PATIENCE_S):
         while True:
             await shop.execute("select pg_log_standby_snapshot()")
-            await connection.execute("select pg_sync_replication_slots()")
+            with suppress(ObjectNotInPrerequisiteState):  # it has not got so far yet
+                await connection.execute("select pg_sync_replication_slots()")
             rows = await connection.execute(
                 "select 1 from pg_replication_slots where slot_name = %s and synced and not temporary", [shop.name]
             )
