@@ -6,9 +6,10 @@ the topic id, or 1 for an explicit expiry, groups in version 3. Every version th
 kinds of keys (KIP-848) are ignored here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
@@ -18,6 +19,7 @@ from oncelog.protocol.generated.group_metadata_key import GroupMetadataKey
 from oncelog.protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
 from oncelog.protocol.generated.offset_commit_key import OffsetCommitKey
 from oncelog.protocol.generated.offset_commit_value import OffsetCommitValue
+from oncelog.protocol.message import Message
 from oncelog.protocol.topics import ZERO_UUID
 
 OFFSET_COMMIT_TYPES = (0, 1)
@@ -27,6 +29,8 @@ NO_TIMESTAMP = -1
 _GROUP_VERSION = 3
 _OFFSET_VERSION = 4
 _OFFSET_WITH_EXPIRY_VERSION = 1
+_MODERN_VERSION = 0
+"""Of the values of all groups whose state is what their records add up to (`kinds`)."""
 
 TopicPartition = tuple[str, int]
 
@@ -179,3 +183,20 @@ def decode_group(value: bytes) -> StoredGroup:
             for member in decoded.members
         ),
     )
+
+
+def encode_modern(key: Message, value: Message | None) -> CoordinatorRecord:
+    """Return the record of a group of a newer type; without a value it is a tombstone."""
+    return CoordinatorRecord(
+        state_record_codec.encode_key(key),
+        None if value is None else state_record_codec.encode_value(value, _MODERN_VERSION),
+    )
+
+
+def decode_modern(
+    record: CoordinatorRecord, modules: Mapping[int, tuple[ModuleType, ModuleType]]
+) -> tuple[Any, Any | None]:
+    """Return key and value of such a record; `modules` decode both, by the type of the key. Raises ProtocolError."""
+    key_module, value_module = modules[state_record_codec.prefix(record.key)]
+    key = state_record_codec.decode(key_module, record.key, 0)
+    return key, None if record.value is None else state_record_codec.decode(value_module, record.value)

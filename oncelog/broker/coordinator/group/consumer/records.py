@@ -18,8 +18,8 @@ from oncelog.broker.coordinator.group.consumer.member import (
     PartitionEpochs,
     ResolvedRegex,
 )
+from oncelog.broker.coordinator.group.records import decode_modern, encode_modern
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
-from oncelog.protocol import state_record_codec
 from oncelog.protocol.generated import (
     consumer_group_current_member_assignment_key,
     consumer_group_current_member_assignment_value,
@@ -65,8 +65,6 @@ from oncelog.protocol.generated.consumer_group_target_assignment_metadata_value 
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from oncelog.protocol.message import Message
-
-_VERSION = 0
 
 _MODULES: Mapping[int, tuple[ModuleType, ModuleType]] = {
     3: (consumer_group_metadata_key, consumer_group_metadata_value),
@@ -134,10 +132,7 @@ Change = GroupChanged | TargetEpochChanged | MemberChanged | TargetChanged | Cur
 
 
 def encode(group_id: str, change: Change) -> CoordinatorRecord:
-    key, value = _messages(group_id, change)
-    return CoordinatorRecord(
-        state_record_codec.encode_key(key), None if value is None else state_record_codec.encode_value(value, _VERSION)
-    )
+    return encode_modern(*_messages(group_id, change))
 
 
 def _messages(group_id: str, change: Change) -> tuple[Message, Message | None]:
@@ -212,9 +207,7 @@ def _to_owned_partitions(partitions: PartitionEpochs) -> list[OwnedPartitions]:
 
 def decode(record: CoordinatorRecord) -> tuple[str, Change]:
     """Return the group of a record, and the change; its key is one of CONSUMER_GROUP_TYPES. Raises ProtocolError."""
-    key_module, value_module = _MODULES[state_record_codec.prefix(record.key)]
-    key = state_record_codec.decode(key_module, record.key, 0)
-    value = None if record.value is None else state_record_codec.decode(value_module, record.value)
+    key, value = decode_modern(record, _MODULES)
     return key.group_id, _change(key, value)
 
 

@@ -11,10 +11,10 @@ from uuid import UUID
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.broker.coordinator.group.consumer.member import MemberState
+from oncelog.broker.coordinator.group.records import decode_modern, encode_modern
 from oncelog.broker.coordinator.group.share.member import CurrentAssignment, MemberMetadata
 from oncelog.broker.coordinator.group.share.states import NO_STATES, KnownStates, TopicStates
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
-from oncelog.protocol import state_record_codec
 from oncelog.protocol.generated import (
     share_group_current_member_assignment_key,
     share_group_current_member_assignment_value,
@@ -57,7 +57,6 @@ from oncelog.protocol.generated.share_group_target_assignment_metadata_value imp
 )
 from oncelog.protocol.message import Message
 
-_VERSION = 0
 SHARE_GROUP_TYPE = 11
 """The type of the record whose tombstone ends a group."""
 
@@ -124,10 +123,7 @@ Change = GroupChanged | TargetEpochChanged | MemberChanged | TargetChanged | Cur
 
 
 def encode(group_id: str, change: Change) -> CoordinatorRecord:
-    key, value = _messages(group_id, change)
-    return CoordinatorRecord(
-        state_record_codec.encode_key(key), None if value is None else state_record_codec.encode_value(value, _VERSION)
-    )
+    return encode_modern(*_messages(group_id, change))
 
 
 def _messages(group_id: str, change: Change) -> tuple[Message, Message | None]:
@@ -189,9 +185,7 @@ def _infos(topics: Mapping[UUID, TopicStates]) -> list[TopicPartitionsInfo]:
 
 def decode(record: CoordinatorRecord) -> tuple[str, Change]:
     """Return the group of a record, and the change; its key is one of share groups. Raises ProtocolError."""
-    key_module, value_module = _MODULES[state_record_codec.prefix(record.key)]
-    key = state_record_codec.decode(key_module, record.key, 0)
-    value = None if record.value is None else state_record_codec.decode(value_module, record.value)
+    key, value = decode_modern(record, _MODULES)
     return key.group_id, _change(key, value)
 
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
+from oncelog.broker.coordinator.group.records import decode_modern, encode_modern
 from oncelog.broker.coordinator.group.streams.member import CurrentAssignment, Endpoint, MemberMetadata, MemberState
 from oncelog.broker.coordinator.group.streams.tasks import OwnedTasks, TaskEpochs, TaskIds, Tasks
 from oncelog.broker.coordinator.group.streams.topology import Topology
 from oncelog.broker.coordinator.group.streams.topology_record import from_record, to_record
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
-from oncelog.protocol import state_record_codec
 from oncelog.protocol.generated import (
     streams_group_current_member_assignment_key,
     streams_group_current_member_assignment_value,
@@ -56,7 +56,6 @@ from oncelog.protocol.generated.streams_group_topology_key import StreamsGroupTo
 from oncelog.protocol.generated.streams_group_topology_value import StreamsGroupTopologyValue
 from oncelog.protocol.message import Message
 
-_VERSION = 0
 STREAMS_GROUP_TYPE = 17
 _MODULES: Mapping[int, tuple[ModuleType, ModuleType]] = {
     STREAMS_GROUP_TYPE: (streams_group_metadata_key, streams_group_metadata_value),
@@ -125,10 +124,7 @@ Change = GroupChanged | TopologyChanged | TargetEpochChanged | MemberChanged | T
 
 
 def encode(group_id: str, change: Change) -> CoordinatorRecord:
-    key, value = _messages(group_id, change)
-    return CoordinatorRecord(
-        state_record_codec.encode_key(key), None if value is None else state_record_codec.encode_value(value, _VERSION)
-    )
+    return encode_modern(*_messages(group_id, change))
 
 
 def _messages(group_id: str, change: Change) -> tuple[Message, Message | None]:
@@ -214,9 +210,7 @@ def _tasks(tasks: TaskIds) -> list[CurrentTaskIds]:
 
 def decode(record: CoordinatorRecord) -> tuple[str, Change]:
     """Return the group of a record of a streams group, and the change. Raises ProtocolError."""
-    key_module, value_module = _MODULES[state_record_codec.prefix(record.key)]
-    key = state_record_codec.decode(key_module, record.key, 0)
-    value = None if record.value is None else state_record_codec.decode(value_module, record.value)
+    key, value = decode_modern(record, _MODULES)
     return key.group_id, _change(key, value)
 
 
