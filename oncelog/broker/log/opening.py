@@ -36,12 +36,11 @@ def opened(batch: memoryview, config: LogConfig, wall_ms: WallMs, slices: Slices
         compression = header.compression_type
         if compression:
             body = memoryview((yield from slices.beside(lambda: decompressed(compression, batch[HEADER_SIZE:]))))
-        if config.checks_every_record:
-            for count in check_all(body, header, config, wall_ms):
-                slices.charge(count)
-                yield 0
-        if codec_of(config, header) != compression:
-            batch, header = yield from slices.beside(lambda: rebuilt(body, header, config))
+        is_rebuilt = codec_of(config, header) != compression
+        if config.checks_every_record or is_rebuilt:
+            checked = yield from slices.charged(check_all(body, header, config, wall_ms))
+            if is_rebuilt:
+                batch, header = yield from slices.beside(lambda: rebuilt(checked, header, config))
     finally:
         slices.opening.give_back()
     return OpenedBatch(config, batch, header)

@@ -174,7 +174,14 @@ class PartitionLog:
         config = self.config
         if opened is not None and opened.config is not config:
             opened = None
-        header = validate_batch(batch, config, wall_ms, origin) if opened is None else opened.header
+        if opened is not None:
+            batch, header = opened.batch, opened.header
+        else:
+            header = validate_batch(batch, config, wall_ms, origin)
+            if config.compression_type != "producer" and origin is AppendOrigin.CLIENT:
+                from oncelog.broker.log.recompression import recompressed  # few topics need it, a start never does
+
+                batch, header = recompressed(batch, header, config, wall_ms)
         is_log_append_time = config.is_log_append_time
         producer_state = self.producer_state
         if header.producer_id >= 0:
@@ -184,12 +191,6 @@ class PartitionLog:
                 return AppendResult(
                     earlier.first_offset, earlier.last_offset, log_append_time_ms, self.log_start_offset, True
                 )
-        if opened is not None:
-            batch = opened.batch
-        elif config.compression_type != "producer" and origin is AppendOrigin.CLIENT:
-            from oncelog.broker.log.recompression import recompressed  # few topics need it, a start never does
-
-            batch, header = recompressed(batch, header, config)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         attributes = header.attributes

@@ -1,11 +1,15 @@
 """Recompresses a producer's batch with the topic's codec (`compression.type`).
 
-Owns: the decision and the new bytes. Invariant: only the body and what depends on it change: length, codec, checksum.
+Owns: the decision and the new bytes. Invariants
+- Only the body and what depends on it change: length, codec, checksum.
+- A batch is rebuilt of a body that `batch_validation` has checked, record by record, whatever the validation: a new
+  checksum over a part of the records would make their loss look intact.
 As in Kafka's LogValidator, a batch is rebuilt when the codecs differ, never for another level.
 """
 
-from oncelog.broker.log.batch_validation import AT_ONCE_BYTES, LongBatch, opened_at_once
+from oncelog.broker.log.batch_validation import AT_ONCE_BYTES, CheckedBody, LongBatch, checked_at_once
 from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import COMPRESSION_MASK, HEADER_SIZE, BatchHeader, assemble_batch, read_header
 from oncelog.protocol.records.compression import CODECS, compress
@@ -22,20 +26,19 @@ def codec_of(config: LogConfig, header: BatchHeader) -> int:
             return CODECS[name]
 
 
-def recompressed(batch: memoryview, header: BatchHeader, config: LogConfig) -> tuple[memoryview, BatchHeader]:
-    """The batch in the topic's codec, unchanged if it already is. Raises MESSAGE_TOO_LARGE if it becomes too large, and
-    LongBatch."""
+def recompressed(
+    batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs
+) -> tuple[memoryview, BatchHeader]:
+    """The batch in the topic's codec, unchanged if it already is. Raises KafkaError for a batch whose records are not
+    what it announces or that becomes too large, and LongBatch."""
     if header.compression_type == codec_of(config, header):
         return batch, header
-    body = batch[HEADER_SIZE:]
-    if header.compression_type:
-        body = memoryview(opened_at_once(header.compression_type, body, config))
-    if len(body) > AT_ONCE_BYTES:
+    if len(batch) > AT_ONCE_BYTES:
         raise LongBatch(config)
-    return rebuilt(body, header, config)
+    return rebuilt(checked_at_once(batch, header, config, wall_ms), header, config)
 
 
-def rebuilt(body: memoryview, header: BatchHeader, config: LogConfig) -> tuple[memoryview, BatchHeader]:
+def rebuilt(body: CheckedBody, header: BatchHeader, config: LogConfig) -> tuple[memoryview, BatchHeader]:
     """A batch of these records, uncompressed here, in the topic's codec. Raises MESSAGE_TOO_LARGE."""
     codec = codec_of(config, header)
     data = compress(codec, body, config.compression_levels.get(codec)) if codec else body

@@ -15,9 +15,8 @@ from typing import Any
 import pyarrow
 
 from oncelog.client.consuming.ranges import RangePiece
-from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader
+from oncelog.protocol.records.batch import BatchHeader, uncompressed
 from oncelog.protocol.records.bounds import Bounds
-from oncelog.protocol.records.compression import decompress
 from oncelog.protocol.records.record import decode_records
 
 _HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
@@ -39,7 +38,7 @@ def columns(
     piece: RangePiece, topic: str, partition: int, start: int, end: int, *, with_headers: bool
 ) -> pyarrow.RecordBatch | None:
     """Return the records of a piece that lie in [start, end); None if there are none. Raises ProtocolError."""
-    bodies = [_body(header, batch) for header, batch in piece.batches]
+    bodies = [bytes(uncompressed(header, batch)) for header, batch in piece.batches]
     data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
     bounds, offsets, types = Bounds(), array("q"), array("i")
     position = 0
@@ -69,11 +68,6 @@ def columns(
         found.append(_headers(piece))
     whole = pyarrow.RecordBatch.from_arrays(found, schema=SCHEMA_WITH_HEADERS if with_headers else SCHEMA)
     return whole.slice(first, last - first)
-
-
-def _body(header: BatchHeader, batch: memoryview) -> bytes:
-    body = batch[HEADER_SIZE:]
-    return decompress(header.compression_type, body) if header.compression_type else bytes(body)
 
 
 def _offsets(header: BatchHeader, batch: memoryview) -> Iterable[int]:

@@ -153,18 +153,25 @@ def decode_batch(
     max_bytes: int | None = None,
 ) -> list[TupleT]:
     """Return the records of a whole batch, as those of `decode_as`, decompressed if necessary (to at most `max_bytes`);
-    raises ProtocolError."""
+    raises ProtocolError, also if they are not exactly as many as the header announces."""
+    body = uncompressed(header, batch, max_bytes)
+    log_append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_MASK else None
+    return decode_as(kind, place, body, header.record_count, header.base_offset, header.base_timestamp, log_append_time)
+
+
+def uncompressed(header: BatchHeader, batch: memoryview, max_bytes: int | None = None) -> bytes | memoryview:
+    """Return the body of a whole batch, decompressed if necessary (to at most `max_bytes`); raises ProtocolError. Only
+    who counts the records in it knows that it is whole."""
     # Its properties would cost more than the fields.
-    size, attributes = header.batch_length + LENGTH_OVERHEAD, header.attributes
+    size, codec = header.batch_length + LENGTH_OVERHEAD, header.attributes & COMPRESSION_MASK
     if size > len(batch) or size < HEADER_SIZE:
         raise ProtocolError(f"a batch of {size} bytes is announced, {len(batch)} are present")
-    body: bytes | memoryview = batch[HEADER_SIZE:size]
-    if attributes & COMPRESSION_MASK:
-        from oncelog.protocol.records.compression import decompress
+    body = batch[HEADER_SIZE:size]
+    if not codec:
+        return body
+    from oncelog.protocol.records.compression import decompress
 
-        body = decompress(header.compression_type, body, max_bytes)
-    log_append_time = header.max_timestamp if attributes & TIMESTAMP_TYPE_MASK else None
-    return decode_as(kind, place, body, header.record_count, header.base_offset, header.base_timestamp, log_append_time)
+    return decompress(codec, body, max_bytes)
 
 
 def encode_batch(

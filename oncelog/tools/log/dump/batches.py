@@ -19,8 +19,8 @@ from oncelog.protocol.records.batch import (
     BatchHeader,
     check_crc,
     read_header,
+    uncompressed,
 )
-from oncelog.protocol.records.compression import decompress
 from oncelog.protocol.records.record import Record, decode_body, decode_records, read_zigzag
 from oncelog.tools.log.dump.decoders import Decode
 from oncelog.tools.log.dump.findings import Findings, Problem
@@ -164,9 +164,7 @@ def _whole_records(batch: memoryview, header: BatchHeader) -> Iterator[Record]:
     """Yield the records before a malformed one in the batch."""
     log_append_time = header.max_timestamp if header.is_log_append_time else None
     try:
-        body = bytes(batch[HEADER_SIZE:])
-        if header.compression_type:
-            body = decompress(header.compression_type, body)
+        body = bytes(uncompressed(header, batch))
         position = 0
         for _ in range(header.record_count):
             length, start = read_zigzag(body, position)
