@@ -28,6 +28,7 @@ from tests.conformance.transcripts import (
     consumer_group_transcript,
     data_transcript,
     first_metadata_transcript,
+    frames_transcript,
     group_endings_transcript,
     group_remains_transcript,
     group_transcript,
@@ -250,6 +251,13 @@ RECORDINGS = {
             "produce_answers.json",
             produce_transcript,
             ours=partial(VirtualBroker, "oncelog.record.validation=full"),
+        ),
+        _of(
+            "frames",
+            "frames_answers.json",
+            frames_transcript,
+            ours=partial(VirtualBroker, "oncelog.record.validation=full"),
+            is_long=True,
         ),
         Recording(
             "retention",

@@ -49,6 +49,9 @@ CheckedBody = NewType("CheckedBody", memoryview)
 """The uncompressed records of a batch: each has been read, and they are as many as its header announces."""
 # Snappy has no magic number that all clients write.
 _COMPRESSION_MAGIC: Final = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
+_ZSTD: Final = 4
+_SKIPPABLE: Final = b"\x2a\x4d\x18"
+"""The end of the magic number of a skippable zstd frame, after a byte from 0x50 to 0x5f."""
 
 
 class LongBatch(Exception):
@@ -199,8 +202,12 @@ def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, wa
         _walk_records(body, header.record_count)
     else:
         magic = _COMPRESSION_MAGIC.get(compression)
-        if magic is not None and body[: len(magic)] != magic:
+        if magic is not None and body[: len(magic)] != magic and not (compression == _ZSTD and _is_skippable(body)):
             raise _invalid("the records are not compressed as the batch claims")
+
+
+def _is_skippable(body: memoryview) -> bool:
+    return len(body) > 0 and body[0] & 0xF0 == 0x50 and body[1:4] == _SKIPPABLE
 
 
 def decompressed(compression: int, body: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytearray:
