@@ -13,6 +13,7 @@ from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
 from tests.fakes.logs import batch
 from tests.simulation.log_model import known
+from tests.support.frame_shapes import COMPRESSING, COUNT, RECORDS, batch_of, shapes
 from tests.unit.storage.stores import STORES, Stored
 
 SEEDS = range(4)
@@ -377,6 +378,36 @@ def test_what_a_start_replays_is_left_alone_while_more_is_compacted_already(name
     write(stored, 20)
     work(stored)
     assert stored.log.size_bytes < 1.3 * whole
+
+
+@every_store
+def test_compaction_reads_all_frames_and_keeps_a_batch_that_nobody_can_read(name: str) -> None:
+    """It stays byte for byte, is reported once with its offset, and keeps no other batch from being compacted."""
+    stored = Stored(name, segment_bytes=2_000)
+    sent = [(codec, shape) for shape in ("two frames", "the first of two", "one frame") for codec in COMPRESSING]
+    for codec, shape in sent:
+        stored.append(memoryview(batch_of(codec, shapes(codec)[shape], stored.clock.wall_ms())))
+        stored.settle()
+    kept = [
+        COUNT * place
+        for place, (codec, shape) in enumerate(sent)
+        if shape == "the first of two" or (codec, shape) == ("lz4", "two frames")
+    ]
+    before = {header.base_offset: data for header, data in stored.replayed()}
+    stored.log.config = replace(stored.config, cleanup_policy="compact", min_cleanable_dirty_ratio=0)
+    for _ in range(3):
+        stored.append(batch(1, key=b"new", value=bytes(1_000)))
+        stored.settle()
+        stored.let_work()
+    (line,) = stored.problems
+    assert f"keeps 5 batches as they are because their records cannot be read, the first at offset {kept[0]}: " in line
+    after = {header.base_offset: data for header, data in stored.replayed()}
+    assert [after[offset] for offset in kept] == [before[offset] for offset in kept]
+    left = [
+        record for offset, data in after.items() if offset not in kept for record in decode_records(memoryview(data))
+    ]
+    newest = [(COUNT * (len(sent) - 1) + index, each.key) for index, each in enumerate(RECORDS)]
+    assert [(record.offset, record.key) for record in left if record.key != b"new"] == newest
 
 
 def _is_compacted(stored: Stored) -> dict[bytes, tuple[int, bytes]]:

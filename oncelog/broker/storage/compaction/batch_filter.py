@@ -3,6 +3,7 @@
 Owns: the decision only. Invariants
 - A record is removed only if a newer one with its key is at or below the map's end, if it is a tombstone past its
   delete horizon, if its transaction aborted, or if it has no key, which a compacted topic rejects.
+- A batch whose records cannot be read is retained as it is.
 - A retained record keeps its offset, timestamp and key; a batch keeps its first and last offset, producer and sequence.
 - The last batches of an active producer are retained, without records if necessary: replay from the start must give the
   same sequences. So is the last batch of a round: a reader must reach the last stable offset.
@@ -19,7 +20,7 @@ from oncelog.broker.storage.compaction.transactions import CleanedTransactions
 from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.records.batch import COMPRESSION_MASK, DELETE_HORIZON_MASK, BatchHeader, assemble_batch
 from oncelog.protocol.records.compression import compress
-from oncelog.protocol.records.record import Record, decode_records, encode_record
+from oncelog.protocol.records.record import Record, encode_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,16 @@ class BatchFilter:
     delete_retention_ms: int
 
     def prepare(self, header: BatchHeader, batch: memoryview) -> Remainder | None:
-        """What is retained of `batch`; None if nothing is. Raises ProtocolError if the batch cannot be decoded."""
+        """What is retained of `batch`; None if nothing is. Raises ProtocolError if the batch is damaged."""
         is_unneeded_marker = False
         if header.is_control:
             is_unneeded_marker = self._is_unneeded(header)
             discards = is_unneeded_marker and self._is_over(header)
         else:
             discards = self.transactions.on_data(header)
-        records = [] if discards else decode_records(batch)
+        records = [] if discards else self.offset_map.decode(header, batch)
+        if records is None:
+            return Remainder(batch, header.record_count, header.max_timestamp)
         kept = [record for record in records if header.is_control or self._keeps(record, header)]
         if kept:
             needs_horizon = not header.has_delete_horizon and (

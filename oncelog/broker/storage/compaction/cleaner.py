@@ -5,10 +5,11 @@ Invariants
 - A checkpoint advances only after every segment below it is in place: a tombstone must not be removed before the
   records that it deletes.
 - One round at a time, in slices with pauses between them: requests have priority.
-- A log in which a round found damage is skipped until the next start, and reported once.
+- A log in which a round found damage is skipped until the next start, and reported once; so is a batch that is intact
+  and cannot be decoded, which stays as it is.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -34,6 +35,8 @@ loop."""
 class RoundResult:
     """What a round has done so far."""
 
+    undecodable: Mapping[int, str]
+    """The base offsets of batches that are retained as they are because their records cannot be read, and why."""
     clean_offset: int = 0
     """Everything below it is clean, once the round is complete."""
     bytes_read: int = 0
@@ -78,7 +81,7 @@ class CompactionSettings:
     """The memory for the keys of one round (`log.cleaner.dedupe.buffer.size`)."""
     backoff_ms: int
     on_problem: Callable[[str], None]
-    """Called for a log that cannot be compacted."""
+    """Called for a log that cannot be compacted, or not all of it."""
     replayed_topics: Collection[str] = ()
     """Those whose logs a start replays before it can serve."""
     replayed_bytes: int = 256 * 1024
@@ -115,6 +118,8 @@ class LogCleaner(Generic[LogT]):
         self._clock = clock
         self._schedule = Schedule(clock)
         self._uncleanable: set[LogView] = set()
+        self._reported: dict[LogView, int] = {}
+        """The last batch of each log that was reported as undecodable."""
         self.round_count = 0
 
     @property
@@ -195,6 +200,7 @@ class LogCleaner(Generic[LogT]):
         except StopIteration:
             self._end()
             if current.result.is_complete:
+                self._report(log, current.result.undecodable)
                 self._complete(log, current.result.clean_offset)
         except (KafkaError, ProtocolError) as damage:
             self._uncleanable.add(log)
@@ -205,6 +211,15 @@ class LogCleaner(Generic[LogT]):
             self._on_error(log, error)
         else:
             self._wait(work)
+
+    def _report(self, log: LogView, undecodable: Mapping[int, str]) -> None:
+        fresh = sorted(offset for offset in undecodable if offset > self._reported.get(log, -1))
+        if fresh:
+            self._reported[log] = fresh[-1]
+            self._settings.on_problem(
+                f"{log.name}: compaction keeps {len(fresh)} batches as they are because their records cannot be read, "
+                f"the first at offset {fresh[0]}: {undecodable[fresh[0]]}"
+            )
 
     def _complete(self, log: LogView, clean_offset: int) -> None:
         try:

@@ -48,7 +48,7 @@ class LocalCompactionRound:
         self._dirty_offset = dirty_offset
         self._end_offset = end_offset
         self._map = OffsetMap(memory_bytes)
-        self.result = RoundResult(clean_offset=dirty_offset)
+        self.result = RoundResult(self._map.undecodable, clean_offset=dirty_offset)
 
     def slices(self, wall_ms: WallMs) -> Generator[Slice, None, None]:
         """Do the work and set `result`. Raises KafkaError or ProtocolError on damage, OSError."""

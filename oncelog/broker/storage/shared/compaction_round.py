@@ -38,7 +38,7 @@ class SharedCompactionRound:
         self._end_offset = end_offset
         self._map = OffsetMap(memory_bytes)
         self._aside = aside
-        self.result = RoundResult(clean_offset=dirty_offset)
+        self.result = RoundResult(self._map.undecodable, clean_offset=dirty_offset)
 
     def slices(self, wall_ms: WallMs) -> Generator[Slice, None, None]:
         try:
