@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.client.consuming.ranges import RangePiece
+from oncelog.client.values.errors import CorruptBatch
 from oncelog.protocol.records.batch import assemble_batch, encode_batch, read_header
 from oncelog.protocol.records.record import Record, encode_record
+from tests.support.frame_shapes import COMPRESSING, batch_of, shapes
+from tests.support.frame_shapes import RECORDS as SENT
 
 pytestmark = pytest.mark.spark
 BYTES = st.none() | st.binary(max_size=40)
@@ -88,3 +91,16 @@ def test_a_batch_that_compaction_has_thinned_out_keeps_its_offsets() -> None:
     expected = [row(100 + offset, each, each.timestamp) for offset, each in records.items()]
     assert rows_of(piece_of(batch), 0, 200) == expected
     assert rows_of(piece_of(batch), 101, 109) == expected[1:2]
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_several_frames_are_one_batch_and_one_that_lacks_records_is_named(codec: str) -> None:
+    before = encode_batch([Record(0, 1, None, b"v")], base_offset=0)
+    for shape in ("two frames", "an empty frame behind", "the first of two"):
+        batch = b"".join(((1).to_bytes(8, "big"), batch_of(codec, shapes(codec)[shape])[8:]))
+        if shape == "the first of two" or (codec, shape) == ("lz4", "two frames"):
+            with pytest.raises(CorruptBatch, match="the batch in t-3 at offset 1 cannot be decoded"):
+                rows_of(piece_of(before, batch), 0, 100)
+        else:
+            rows = rows_of(piece_of(before, batch), 1, 100)
+            assert [(each["offset"], each["value"]) for each in rows] == [(i + 1, r.value) for i, r in enumerate(SENT)]

@@ -15,6 +15,8 @@ from typing import Any
 import pyarrow
 
 from oncelog.client.consuming.ranges import RangePiece
+from oncelog.client.values.errors import CorruptBatch
+from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import BatchHeader, uncompressed
 from oncelog.protocol.records.bounds import Bounds
 from oncelog.protocol.records.record import decode_records
@@ -37,18 +39,25 @@ SCHEMA_WITH_HEADERS = pyarrow.schema([*_FIELDS, ("headers", _HEADERS)])
 def columns(
     piece: RangePiece, topic: str, partition: int, start: int, end: int, *, with_headers: bool
 ) -> pyarrow.RecordBatch | None:
-    """Return the records of a piece that lie in [start, end); None if there are none. Raises ProtocolError."""
-    bodies = [bytes(uncompressed(header, batch)) for header, batch in piece.batches]
-    data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
+    """Return the records of a piece that lie in [start, end); None if there are none. Raises CorruptBatch."""
+    bodies: list[bytes] = []
     bounds, offsets, types = Bounds(), array("q"), array("i")
-    position = 0
-    for (header, batch), body in zip(piece.batches, bodies, strict=True):
-        bounds.add(data, position, position + len(body), header.record_count, header.base_timestamp)
-        position += len(body)
-        offsets.extend(_offsets(header, batch))
-        types.extend([int(header.is_log_append_time)] * header.record_count)
-        if header.is_log_append_time and header.record_count:
-            bounds.timestamps[-header.record_count :] = [header.max_timestamp] * header.record_count
+    header: BatchHeader
+    try:
+        for header, batch in piece.batches:
+            bodies.append(bytes(uncompressed(header, batch)))
+        data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
+        position = 0
+        for (header, batch), body in zip(piece.batches, bodies, strict=True):
+            bounds.add(data, position, position + len(body), header.record_count, header.base_timestamp)
+            position += len(body)
+            offsets.extend(_offsets(header, batch))
+            types.extend([int(header.is_log_append_time)] * header.record_count)
+            if header.is_log_append_time and header.record_count:
+                bounds.timestamps[-header.record_count :] = [header.max_timestamp] * header.record_count
+    except ProtocolError as error:
+        where = f"{topic}-{partition} at offset {header.base_offset}"
+        raise CorruptBatch(f"the batch in {where} cannot be decoded: {error}") from error
     first, last = bisect_left(offsets, start), bisect_left(offsets, end)
     if first == last:
         return None

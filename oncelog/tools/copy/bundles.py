@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_MASK, BatchHeader, assemble_batch, encode_batch
 from oncelog.protocol.records.compression import CODECS
 from oncelog.protocol.records.record import Record, decode_records
@@ -70,8 +71,12 @@ def _joined(batches: Sequence[Batch], from_offset: int) -> Iterator[Bundle]:
         yield Bundle(encoded, ((header.base_offset, header.record_count),), header.record_count)
         return
     records: list[Record] = []
-    for _, batch in batches:
-        records += [each for each in decode_records(batch, _MAX_BYTES) if each.offset >= from_offset]
+    for header, batch in batches:
+        try:
+            decoded = decode_records(batch, _MAX_BYTES)
+        except ProtocolError as error:
+            raise ProtocolError(f"the batch at offset {header.base_offset} cannot be decoded: {error}") from error
+        records += [each for each in decoded if each.offset >= from_offset]
     if records:
         codec = _CODEC_NAMES[batches[0][0].compression_type]
         yield Bundle(encode_batch(records, compression=codec), tuple(_runs(records)), len(records))

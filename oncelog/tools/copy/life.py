@@ -26,6 +26,7 @@ from oncelog.client.producing.producer import Producer
 from oncelog.client.producing.transaction import Transaction
 from oncelog.client.values.errors import ConfigError, NoOffsetForPartition, UnknownTopic
 from oncelog.client.values.records import TopicPartition
+from oncelog.protocol.errors import ProtocolError
 from oncelog.tools.copy.bundles import bundles
 from oncelog.tools.copy.groups import GroupCopy, copy_groups
 from oncelog.tools.copy.patience import Patience
@@ -172,9 +173,12 @@ class Life:
             sent: list[tuple[_Partition, Sequence[tuple[int, int]], Delivery]] = []
             for piece in pieces:
                 partition = touched[piece.topic_partition]
-                for bundle in bundles(piece.batches, piece.offset):
-                    delivery = await transaction.send_batch(*piece.topic_partition, bundle.encoded)
-                    sent.append((partition, bundle.runs, delivery))
+                try:
+                    for bundle in bundles(piece.batches, piece.offset):
+                        delivery = await transaction.send_batch(*piece.topic_partition, bundle.encoded)
+                        sent.append((partition, bundle.runs, delivery))
+                except ProtocolError as error:
+                    raise CopyError(_unreadable(piece.topic_partition, error)) from error
                 partition.copied.next_offset = piece.next_offset
                 partition.high_watermark = piece.high_watermark
             await self._check_ids({each.ids.name: each.ids for each in touched.values()})
@@ -318,3 +322,10 @@ async def _create(target: Admin, topic: NewTopic) -> None:
 
 async def _topic_ids(admin: Admin, names: Collection[str]) -> dict[str, UUID]:
     return {each.name: each.topic_id for each in await admin.describe_topics(*names)}
+
+
+def _unreadable(place: TopicPartition, error: ProtocolError) -> str:
+    return (
+        f"{place.topic}-{place.partition} of the source cannot be copied: {error}. Consumers fail on it too; to leave "
+        "it out, delete the records up to there (kafka-delete-records.sh) and start the copy again"
+    )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import (
     DELETE_HORIZON_MASK,
     TIMESTAMP_TYPE_MASK,
@@ -33,6 +34,7 @@ from oncelog.tools.copy.state import (
     replay,
     switched_entry,
 )
+from tests.support.frame_shapes import batch_of, shapes
 from tests.support.samples import examples
 
 IDS = TopicIds("orders", UUID(int=1), UUID(int=2))
@@ -179,6 +181,13 @@ def test_records_stay_as_they_are_and_so_does_their_place(batches: list[Any], fr
         sent = decode_records(memoryview(bundle.encoded))
         found += [each._replace(offset=place) for each, place in zip(sent, places, strict=True)]
     assert found == expected
+
+
+def test_a_batch_that_cannot_be_decoded_is_named_and_not_encoded_again() -> None:
+    good = encode_batch([Record(0, 1, None, b"x")], base_offset=7)
+    bad = (8).to_bytes(8, "big") + batch_of("zstd", shapes("zstd")["the first of two"])[8:]
+    with pytest.raises(ProtocolError, match="the batch at offset 8 cannot be decoded"):
+        list(bundles(iter_batches(memoryview(good + bad)), 9))
 
 
 def test_small_batches_of_one_codec_become_one_and_large_ones_are_sent_as_they_are() -> None:
