@@ -7,6 +7,7 @@ from random import Random
 from oncelog.protocol.records.batch import assemble_batch, encode_batch
 from oncelog.protocol.records.compression import CODECS, compress
 from oncelog.protocol.records.record import Record, encode_records, zigzag
+from tests.support.frame_shapes import COMPRESSING, batch_of, framed, shapes
 
 NOW_MS = 1_700_000_000_000
 _INT_EXTREMES = (-(1 << 31), -2, -1, 0, 1, 1 << 16, (1 << 31) - 1)
@@ -22,19 +23,24 @@ def good_batch(
     if source.random() < 0.1:
         records[0] = Record(0, NOW_MS, b"k", None, (("header", b"x"), ("", None)))
     producer_id, producer_epoch, base_sequence = producer
-    return encode_batch(
-        records,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        compression=source.choice(("none", "none", *CODECS)),
-        transactional=transactional,
-    )
+    settings: dict[str, int | bool] = {
+        "producer_id": producer_id,
+        "producer_epoch": producer_epoch,
+        "base_sequence": base_sequence,
+        "transactional": transactional,
+    }
+    compression = source.choice(("none", "none", *CODECS))
+    if compression != "none" and source.random() < 0.5:
+        return framed(compression, records, source, **settings)
+    return encode_batch(records, compression=compression, **settings)  # type: ignore[arg-type]
 
 
 def bad_batch(source: Random) -> bytes:
     return source.choice(
-        (_lying_header, _lying_header, _lying_body, _lying_body, _bomb, _crowd, _flipped, _cut, _twice, _old, _nothing)
+        (
+            *(_lying_header, _lying_header, _lying_body, _lying_body, _bomb, _crowd, _flipped, _cut, _twice, _old),
+            *(_nothing, _shaped, _many_frames),
+        )
     )(source)
 
 
@@ -77,6 +83,25 @@ def _lying_body(source: Random) -> bytes:
     if codec and source.random() < 0.5:
         packed = _damaged(packed, source)
     return _assembled(packed, codec, source.choice((1, 3, 3, 3, 64, 65, 1_000)))
+
+
+def _shaped(source: Random) -> bytes:
+    """Several frames, empty ones, and what follows the last of them."""
+    codec = source.choice(COMPRESSING)
+    return batch_of(codec, source.choice(tuple(shapes(codec).values())))
+
+
+@cache
+def _empty_frames(codec: str) -> bytes:
+    return compress(CODECS[codec], b"") * 3_000
+
+
+def _many_frames(source: Random) -> bytes:
+    """Frames without a byte in them, before and behind what is there."""
+    codec = source.choice(COMPRESSING)
+    parts = [_empty_frames(codec) * source.choice((1, 5)), shapes(codec)["one frame"]]
+    source.shuffle(parts)
+    return batch_of(codec, b"".join(parts))
 
 
 def _damaged(packed: bytes, source: Random) -> bytes:

@@ -22,7 +22,7 @@ from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.broker.security.principal import Principal
 from oncelog.protocol.topics import INTERNAL_TOPICS
 from tests.fakes.broker import HOST, PORT, VirtualBroker
-from tests.fuzz.canary import TOPIC, Canary
+from tests.fuzz.canary import CAGE, TOPIC, Canary
 from tests.fuzz.conversation import Conversation, TooSlow, Wrong
 from tests.support.garbage import collections_off
 
@@ -193,7 +193,7 @@ class Stage:
 
     def _look_for_effects(self) -> None:
         broker = self.virtual.broker
-        made = {topic.name for topic in broker.topics.all()} - {TOPIC, *INTERNAL_TOPICS}
+        made = {topic.name for topic in broker.topics.all()} - {TOPIC, CAGE, *INTERNAL_TOPICS}
         security = broker.metadata.state.security
         if made or security.acls or security.scram_credentials or security.quotas or security.tokens:
             raise Wrong(f"a request without the right to it had an effect: {made or vars(security)}")

@@ -5,6 +5,7 @@ Owns: a topic and a group that nobody else names, and what is in them.
 
 from collections.abc import Callable
 from importlib import import_module
+from random import Random
 from typing import Any, Protocol
 
 from oncelog.protocol.errors import ErrorCode
@@ -24,8 +25,11 @@ from oncelog.protocol.headers import encode_request_header, encode_response_head
 from oncelog.protocol.message import Message
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
+from tests.support.frame_shapes import contents, framed
 
 TOPIC, GROUP = "canary", "canary-group"
+CAGE, _CAGE_CODEC = "canary-in-lz4", "lz4"
+"""A topic on which the broker encodes again what it is sent."""
 _LOOK_AGAIN = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 _PRODUCE, _FETCH, _COMMIT, _FETCH_OFFSETS = 8, 11, 7, 7
 
@@ -50,6 +54,7 @@ def frame_of(request: Message, version: int, correlation_id: int, client_id: str
 class Canary:
     def __init__(self) -> None:
         self._correlation_id = 1_000_000
+        self._frames = Random(0)
         self._producer: tuple[int, int] | None = None
         self._batches: list[bytes] = []
 
@@ -58,9 +63,11 @@ class Canary:
         if self._producer is None:
             # Its records have a fixed time, long ago on the clock of a real broker.
             for_ever = CreatableTopicConfig(name="retention.ms", value="-1")
-            topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1, configs=[for_ever])
-            created = self._one(client, settle, CreateTopicsRequest(topics=[topic]), 4)
-            assert created.topics[0].error_code == 0, created
+            again = CreatableTopicConfig(name="compression.type", value=_CAGE_CODEC)
+            for name, configs in ((TOPIC, [for_ever]), (CAGE, [for_ever, again])):
+                topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=configs)
+                created = self._one(client, settle, CreateTopicsRequest(topics=[topic]), 4)
+                assert created.topics[0].error_code == 0, created
             found = self._one(client, settle, FindCoordinatorRequest(key=GROUP, key_type=0), 3)
             assert found.error_code == 0, found
             identity = self._one(client, settle, InitProducerIdRequest(transactional_id=None), 1)
@@ -69,7 +76,23 @@ class Canary:
         self._write(client, settle)
         for offset in {len(self._batches) - 1, len(self._batches) // 2}:
             self._read(client, settle, offset)
+        self._encode_again(client, settle)
         self._commit(client, settle)
+
+    def _encode_again(self, client: Asked, settle: Callable[[], None]) -> None:
+        """Write a batch in several frames, and read every record of it back."""
+        records = [Record(0, 1_700_000_000_000, b"canary", b"%d" % number) for number in range(9)]
+        batch = framed(("zstd", "gzip", "snappy")[len(self._batches) % 3], records, self._frames)
+        data = TopicProduceData(name=CAGE, partition_data=[PartitionProduceData(index=0, records=memoryview(batch))])
+        request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1_000, topic_data=[data])
+        (written,) = self._one(client, settle, request, _PRODUCE).responses[0].partition_responses
+        assert written.error_code == 0, written
+        wanted = FetchPartition(partition=0, fetch_offset=written.base_offset, partition_max_bytes=1)
+        fetch = FetchRequest(
+            max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=[FetchTopic(topic=CAGE, partitions=[wanted])]
+        )
+        read = self._one(client, settle, fetch, _FETCH).responses[0].partitions[0].records
+        assert contents(read) == contents(batch) is not None, "a batch in several frames is not what was sent"
 
     def _one(self, client: Asked, settle: Callable[[], None], request: Message, version: int) -> Any:
         self._correlation_id += 1

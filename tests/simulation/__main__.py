@@ -26,7 +26,7 @@ from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.clock_world import ClockWorld
 from tests.simulation.lease_world import LeaseWorld
 from tests.simulation.log_auditor import AuditError
-from tests.simulation.log_mixes import BACKUPS, COMPACTION
+from tests.simulation.log_mixes import BACKUPS, COMPACTION, FRAMES
 from tests.simulation.log_world import LogWorld
 from tests.simulation.outbox_world import OutboxWorld
 from tests.simulation.pair_world import PairWorld
@@ -43,6 +43,7 @@ CLOCK_TURNS = 300
 LEASE_MS = 20_000
 WORLDS = {
     "compaction": lambda seed: asdict(LogWorld(seed, COMPACTION).run(LOG_STEPS)),
+    "frames": lambda seed: asdict(LogWorld(seed, FRAMES).run(LOG_STEPS)),
     "log": lambda seed: asdict(LogWorld(seed).run(LOG_STEPS)),
     "log-backups": lambda seed: asdict(LogWorld(seed, BACKUPS).run(LOG_STEPS)),
     "broker": lambda seed: asdict(BrokerWorld(seed).run()),

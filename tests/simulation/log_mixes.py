@@ -25,6 +25,8 @@ class Mix:
     """How likely a batch is the last one of a producer: all that is known of it then is what compaction leaves."""
     partitions: int | None = None
     """How many of the configs are at work in one life; all of them."""
+    has_frames: bool = False
+    """Whether batches come in any codec and in several frames, some with fewer records than they announce."""
 
 
 EVERYTHING = Mix(
@@ -78,3 +80,15 @@ BACKUPS = replace(
     # No older copies of the journal: an image has none.
     weights={name: weight for name, weight in EVERYTHING.weights.items() if name != "checkpoint"} | {"back_up": 10},
 )
+FRAMES = replace(
+    EVERYTHING,
+    configs=(
+        replace(SMALL, compression_type="lz4"),
+        replace(SMALL, compression_type="uncompressed"),
+        replace(SMALL, record_validation="full"),
+        replace(COMPACTED, compression_type="gzip"),
+        COMPACTED,
+    ),
+    has_frames=True,
+)
+"""Topics on which the broker opens what it is sent."""

@@ -8,7 +8,7 @@ room.
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -22,7 +22,7 @@ from oncelog.broker.storage.local.segment import Segment
 from oncelog.broker.storage.retention import retention_start
 from oncelog.broker.turns.slices import at_once
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from oncelog.protocol.records.batch import encode_batch
+from oncelog.protocol.records.batch import encode_batch, read_header
 from oncelog.protocol.records.record import Record
 from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes import backup
@@ -32,6 +32,7 @@ from tests.simulation.log_auditor import LogAuditor, require
 from tests.simulation.log_mixes import EVERYTHING, Mix
 from tests.simulation.log_model import LogModel
 from tests.simulation.log_ruin import JournalRuin, Ruin, audit_journal_ruin, audit_ruin
+from tests.support.frame_shapes import COMPRESSING, COMPRESSION_NAMES, contents, framed, lacking_a_record
 
 PRODUCERS = 4
 KEYS = [b"a", b"b", b"c", *(b"a long key that differs only at its end: " + end for end in (b"d", b"e"))]
@@ -169,10 +170,15 @@ class LogWorld:
             Record(slot, wall_ms, self.random.choice(KEYS), self.random.choice([b"%d" % (end + slot), None]))
             for slot in range(self.random.choice([1, 1, 2, 5]))
         ]
+        if self._mix.has_frames:
+            codec = self.random.choice(COMPRESSING)
+            return memoryview(framed(codec, records, self.random, **settings))
         compression = self.random.choice(["none", "none", "gzip"])
         return memoryview(encode_batch(records, compression=compression, **settings))  # type: ignore[arg-type]
 
     def _write(self, partition: Partition, log: PartitionLog, data: memoryview) -> None:
+        if self._mix.has_frames:
+            self._write_incomplete(log, data)
         base_offset = log.log_end_offset
         try:
             appended = self.logs.append(log, data)
@@ -183,6 +189,21 @@ class LogWorld:
         require(not appended.duplicate, "a new batch is no duplicate")
         require(appended.base_offset == base_offset, "offsets are given in order", appended.base_offset)
         self._note(partition, log, base_offset, appended.last_offset + 1)
+        require(
+            contents(partition.model.batches[-1].data) == contents(data),
+            "what was acknowledged is what was sent",
+            base_offset,
+        )
+
+    def _write_incomplete(self, log: PartitionLog, data: memoryview) -> None:
+        """A batch that announces a record more than it has is never accepted where it is opened."""
+        codec = COMPRESSION_NAMES[read_header(data).compression_type]
+        if not log.config.checks_every_record and log.config.compression_type in ("producer", codec):
+            return
+        end = log.log_end_offset
+        with suppress(KafkaError):
+            self.logs.append(log, memoryview(lacking_a_record(data)))
+        require(log.log_end_offset == end, "a batch that lacks a record is refused", codec)
 
     def _note(self, partition: Partition, log: PartitionLog, base_offset: int, next_offset: int) -> None:
         self.counts.appends += 1

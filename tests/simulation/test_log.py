@@ -5,7 +5,7 @@ import pytest
 from tests.fakes import backup
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_faults import RUIN_PLANTS, Plant, planted, seeds_for
-from tests.simulation.log_mixes import BACKUPS
+from tests.simulation.log_mixes import BACKUPS, FRAMES
 from tests.simulation.log_world import LogWorld
 
 STEPS = 150
@@ -24,6 +24,12 @@ def test_a_backup_of_a_running_broker_is_its_logs_as_they_were_in_one_instant() 
     copy is made."""
     backups = sum(LogWorld(seed, BACKUPS).run(STEPS).backups for seed in range(SEEDS))
     assert backups > 5 * SEEDS
+
+
+def test_every_record_of_a_batch_in_several_frames_is_kept_however_often_it_is_encoded_again() -> None:
+    """With another codec, full validation, and compacted ones. A batch that lacks a record is refused."""
+    for seed in range(20):
+        LogWorld(seed, FRAMES).run(STEPS)
 
 
 def test_a_copy_of_several_moments_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

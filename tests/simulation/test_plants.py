@@ -11,6 +11,7 @@ from tests.history.auditor import HistoryError
 from tests.simulation import (
     broker_faults,
     compaction_faults,
+    frame_faults,
     lease_faults,
     log_faults,
     outbox_faults,
@@ -26,7 +27,7 @@ from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.lease_world import LeaseWorld
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_faults import Plant, planted, seeds_for
-from tests.simulation.log_mixes import COMPACTION
+from tests.simulation.log_mixes import COMPACTION, FRAMES
 from tests.simulation.log_world import LogWorld
 from tests.simulation.outbox_world import OutboxWorld
 from tests.simulation.pair_world import PairWorld
@@ -54,6 +55,7 @@ class Bed(NamedTuple):
 BEDS = {
     "broker": Bed(broker_faults.PLANTS, lambda seed: BrokerWorld(seed).run(), 200, 20),
     "compaction": Bed(compaction_faults.PLANTS, lambda seed: LogWorld(seed, COMPACTION).run(LOG_STEPS), 200, 5),
+    "frames": Bed(frame_faults.PLANTS, lambda seed: LogWorld(seed, FRAMES).run(LOG_STEPS), 20, 1),
     "lease": Bed(lease_faults.PLANTS, lambda seed: LeaseWorld(seed).run(LEASE_MS), 200, 1),
     "log": Bed(log_faults.PLANTS, lambda seed: LogWorld(seed).run(LOG_STEPS), 200, 4),
     "outbox": Bed(outbox_faults.PLANTS, lambda seed: OutboxWorld(seed).run(), 30, 1),

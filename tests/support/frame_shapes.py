@@ -3,13 +3,17 @@
 Owns: the bytes, by codec and name. What Kafka does with each is in `tests/conformance/answers/frames_answers.json`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from itertools import pairwise
+from random import Random
 from struct import pack
+from typing import Any
 
-from oncelog.protocol.records.batch import assemble_batch
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader, assemble_batch, encode_batch, read_header
 from oncelog.protocol.records.compression import CODECS, compress
-from oncelog.protocol.records.record import Record, encode_record, encode_records
+from oncelog.protocol.records.record import Record, decode_records, encode_record, encode_records
 
 COUNT = 40
 START_MS = 1_700_000_000_000
@@ -21,6 +25,7 @@ GARBAGE = b"\xaa\xbb\xcc\xdd" * 5
 """Twenty bytes that begin nothing in any of the codecs."""
 SKIPPABLE = pack("<II", 0x184D2A50, 5) + b"hello"
 COMPRESSING = tuple(sorted(set(CODECS) - {"none"}))
+COMPRESSION_NAMES = {number: name for name, number in CODECS.items()}
 
 
 @cache
@@ -38,6 +43,45 @@ def batch_of(codec: str, data: bytes, start_ms: int = START_MS) -> bytes:
         base_timestamp=start_ms,
         max_timestamp=start_ms + COUNT - 1,
     )
+
+
+def in_frames(codec: str, body: bytes, source: Random) -> bytes:
+    """The body in up to four frames, some of them perhaps empty; in one for lz4, of which Kafka reads no more."""
+    cuts = [] if codec == "lz4" else sorted(source.choices(range(len(body) + 1), k=source.choice((0, 1, 1, 2, 3))))
+    ends = (0, *cuts, len(body))
+    return b"".join(compress(CODECS[codec], body[start:end]) for start, end in pairwise(ends))
+
+
+def framed(codec: str, records: Sequence[Record], source: Random, **settings: int | bool) -> bytes:
+    """`encode_batch` with the data in several frames."""
+    whole = encode_batch(records, **settings)  # type: ignore[arg-type]
+    return _with_body(read_header(whole), in_frames(codec, whole[HEADER_SIZE:], source), codec=CODECS[codec])
+
+
+def lacking_a_record(batch: bytes | memoryview) -> bytes:
+    """The batch, announcing a record more than it has."""
+    return _with_body(read_header(batch), bytes(batch[HEADER_SIZE:]), more=1)
+
+
+def _with_body(header: BatchHeader, body: bytes, *, codec: int = 0, more: int = 0) -> bytes:
+    return assemble_batch(
+        body,
+        attributes=header.attributes | codec,
+        record_count=header.record_count + more,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )
+
+
+def contents(batch: bytes | memoryview) -> list[tuple[Any, ...]] | None:
+    """What a producer has put into a batch; None if it cannot be read."""
+    try:
+        return [each[1:] for each in decode_records(memoryview(batch))]
+    except ProtocolError:
+        return None
 
 
 def _shapes(codec: str) -> Iterator[tuple[str, bytes]]:
