@@ -8,7 +8,7 @@ Few topics need it: compacted ones, those with `oncelog.record.validation=full` 
 
 from typing import NamedTuple
 
-from oncelog.broker.log.batch_validation import check_all, decompressed, validate_header
+from oncelog.broker.log.batch_validation import checked, decompressed, validate_header
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.recompression import codec_of, rebuilt
 from oncelog.broker.log.values import AppendOrigin
@@ -38,9 +38,9 @@ def opened(batch: memoryview, config: LogConfig, wall_ms: WallMs, slices: Slices
             body = memoryview((yield from slices.beside(lambda: decompressed(compression, batch[HEADER_SIZE:]))))
         is_rebuilt = codec_of(config, header) != compression
         if config.checks_every_record or is_rebuilt:
-            checked = yield from slices.charged(check_all(body, header, config, wall_ms))
+            whole = yield from slices.charged(checked(body, header, config, wall_ms))
             if is_rebuilt:
-                batch, header = yield from slices.beside(lambda: rebuilt(checked, header, config))
+                batch, header = yield from slices.beside(lambda: rebuilt(whole, header, config))
     finally:
         slices.opening.give_back()
     return OpenedBatch(config, batch, header)

@@ -2,8 +2,8 @@
 
 Owns: the decision and the new bytes. Invariants
 - Only the body and what depends on it change: length, codec, checksum.
-- A batch is rebuilt of a body that `batch_validation` has checked, record by record, whatever the validation: a new
-  checksum over a part of the records would make their loss look intact.
+- A batch is rebuilt of a body whose records `batch_validation` has counted, whatever the validation: a new checksum
+  over a part of the records would make their loss look intact.
 As in Kafka's LogValidator, a batch is rebuilt when the codecs differ, never for another level.
 """
 
