@@ -61,8 +61,32 @@ def api_versions(
     except ProtocolError as error:
         raise NotABroker(f"{host}:{port} does not speak the Kafka protocol: {error}") from error
     except OSError as error:
-        kind = NotABroker if is_connected else NotHealthy
-        raise kind(f"{host}:{port} does not respond: {error.strerror or error}") from error
+        raise _not_healthy(host, port, error, NotABroker if is_connected else NotHealthy) from error
+
+
+def certificate_end_s(host: str, port: int, timeout_s: float, context: "SSLContext") -> int:
+    """Return when the broker's certificate ends, in seconds since 1970. Raises NotHealthy."""
+    from ssl import cert_time_to_seconds
+
+    try:
+        with (
+            socket.create_connection((host, port), timeout_s) as connection,
+            context.wrap_socket(connection, server_hostname=host) as secured,
+        ):
+            shown = secured.getpeercert()
+    except OSError as error:
+        raise _not_healthy(host, port, error) from error
+    return int(cert_time_to_seconds(str((shown or {})["notAfter"])))
+
+
+def _not_healthy(host: str, port: int, error: OSError, kind: type[NotHealthy] = NotHealthy) -> NotHealthy:
+    said = getattr(error, "verify_message", None)
+    if said is None:
+        return kind(f"{host}:{port} does not respond: {error.strerror or error}")
+    from oncelog.protocol.certificate_errors import certificate_hint
+
+    hint = certificate_hint(said)
+    return kind(f"the certificate of {host}:{port} is not accepted: {said}{f'; {hint}' if hint else ''}")
 
 
 def _versions(answer: memoryview) -> list[tuple[int, int, int]]:

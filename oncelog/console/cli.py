@@ -4,6 +4,7 @@ Owns: options, the socket, the line that says where it is. Does not own: the app
 command runs, with packages that only it needs.
 """
 
+import signal
 import socket
 from contextlib import suppress
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from oncelog.http_port import HttpPort, given_token
 from oncelog.installing import how_to_install
 from oncelog.tools.asking import EXIT_FAILED, choose, cluster_options
 from oncelog.tools.metrics_port import metrics_port_options, token_or_fail
+from oncelog.tools.signals import fail_by, fail_on_signals, other_signals
 from oncelog.tools.terminal import fail, say
 
 _NEEDED = ("jinja2", "starlette", "uvicorn")
@@ -109,6 +111,7 @@ def console(
     from oncelog.console.reading import Reader
     from oncelog.console.security import no_writing_of
 
+    fail_on_signals()
     with listener:
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
@@ -145,5 +148,15 @@ def _serve(
         is_ending=lambda: server.should_exit,
     )
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, ws="none"))
+    ended_by: list[signal.Signals] = []
+
+    def end(number: int, _: object) -> None:
+        ended_by.append(signal.Signals(number))
+        server.should_exit = True
+
+    for number in other_signals():
+        signal.signal(number, end)
     with suppress(KeyboardInterrupt):  # its proper end
         server.run([listener])
+    if ended_by:
+        fail_by(ended_by[0])

@@ -292,23 +292,40 @@ async def within(most_s: float | None, chosen: "Target") -> AsyncIterator[None]:
 def run_loop(work: Awaitable[Any], *, follows: bool = False) -> Any:
     """Run by asyncio.run, which SIGTERM ends as Ctrl-C does: the work is cancelled, so that a transaction is aborted
     and a member leaves. What `follows` ends so, too, when the reader of its pipe has gone: there may never be a line to
-    find that out by. Raises KeyboardInterrupt."""
+    find that out by. A signal of `other_signals` ends the work so, and the command with a line. Raises
+    KeyboardInterrupt."""
     import asyncio
     import signal
     from contextlib import suppress
 
+    from oncelog.tools.signals import fail_by, other_signals
+
+    ended_by: list[signal.Signals] = []
+
     async def call() -> Any:
         mine: Any = asyncio.current_task()
+
+        def end(number: signal.Signals) -> None:
+            ended_by.append(number)
+            mine.cancel()
+
         with suppress(NotImplementedError, RuntimeError):  # on Windows, and beside the main thread
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, mine.cancel)
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGTERM, mine.cancel)
+            for number in other_signals():
+                loop.add_signal_handler(number, end, number)
         if follows:
             _when_pipe_breaks(mine.cancel)
         return await work
 
     try:
-        return asyncio.run(call())
+        found = asyncio.run(call())
     except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+        if not ended_by:
+            raise KeyboardInterrupt from None
+    if ended_by:
+        fail_by(ended_by[0])
+    return found
 
 
 _BROKEN_PIPE_S = 1.0

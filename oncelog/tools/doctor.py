@@ -58,6 +58,8 @@ refused."""
 _AHEAD_MS = 60_000
 _LONG_MS = 60_000
 """The age of a transaction that is long: one is usually over in a second, and its readers wait so long for it."""
+_FEW_DAYS = 30
+"""The days before the end of a certificate from which the broker itself warns, in its log and at /readyz."""
 _MOST_TRANSACTIONS = 10
 _MOST_PARTITIONS = 1_000
 """The most partitions that are asked for the timestamp of their newest record."""
@@ -89,7 +91,7 @@ def doctor(
     data_dir: Path | None,
 ) -> None:
     """Look for the usual troubles: addresses that clients cannot reach, missing leaders, hanging and long transactions,
-    clocks.
+    clocks; certificates that end soon.
 
     With --data-dir also a slow or full disk, and too few open files.
     """
@@ -125,9 +127,12 @@ async def _find(chosen: "Target", findings: list[Finding]) -> None:
     # Each blocks the loop, so they share the time.
     share_s = chosen.timeout_s / len(chosen.addresses)
     findings += [_reach(f"{host}:{port}", host, port, share_s, context) for host, port in chosen.addresses]
+    if context is not None:
+        reached = [each for each, found in zip(chosen.addresses, findings, strict=True) if found.result == "ok"]
+        findings += [_certificate(*each, share_s, context) for each in reached]
     responding = [
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        for (host, port), each in zip(chosen.addresses, findings, strict=True)
+        for (host, port), each in zip(chosen.addresses, findings, strict=False)
         if each.result == "ok"
     ]
     if not responding:
@@ -161,6 +166,23 @@ def _reach(check: str, host: str, port: int, timeout_s: float, context: "SSLCont
     except NotHealthy as error:
         return Finding(check, "wrong", str(error))
     return Finding(check, "ok", f"responds after {(time.perf_counter() - begun_s) * 1000:.1f} ms")
+
+
+def _certificate(host: str, port: int, timeout_s: float, context: "SSLContext") -> Finding:
+    """Check for how long the certificate is still good. One that has ended is not accepted: `_reach` has found that."""
+    from oncelog.health import NotHealthy, certificate_end_s
+
+    check = f"certificate of {host}:{port}"
+    try:
+        end_s = certificate_end_s(host, port, timeout_s, context)
+    except NotHealthy as error:
+        return Finding(check, "wrong", str(error))
+    days = (end_s - int(time.time())) // 86_400
+    detail = f"ends on {time.strftime('%Y-%m-%d', time.gmtime(end_s))}, in {days} days"
+    if days < _FEW_DAYS:
+        advice = "replace its file, and send the broker SIGHUP (systemctl reload), which reads it again"
+        return Finding(check, "look", f"{detail}: {advice}")
+    return Finding(check, "ok", detail)
 
 
 def _advertised(node_id: int, host: str, port: int, timeout_s: float, context: "SSLContext | None") -> Finding:

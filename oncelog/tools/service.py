@@ -34,6 +34,8 @@ User={user}
 Group={user}
 UMask=0077
 ExecStart={command}
+# Keys, certificates and tokens are read again, without a restart.
+ExecReload=/bin/kill -HUP $MAINPID
 # A start may have to read large segments after a kill; a stop flushes.
 TimeoutStartSec=infinity
 TimeoutStopSec=60

@@ -1,5 +1,6 @@
 """Certificates for tests: one authority, the broker's certificate for this machine, and clients' with any names."""
 
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -29,9 +30,11 @@ class Certificates:
         (shown, *_) = x509.load_pem_x509_certificates(Path(self.server_path).read_bytes())
         return int(shown.not_valid_after_utc.timestamp())
 
-    def issued(self, name: str, *identities: str, common_name: str | None = None) -> str:
+    def issued(self, name: str, *identities: str, common_name: str | None = None, ends: datetime | None = None) -> str:
         """Key and chain in a file of that name."""
-        issued = self.authority.issue_cert(*identities, common_name=common_name, organization_unit_name="tests")
+        issued = self.authority.issue_cert(
+            *identities, common_name=common_name, organization_unit_name="tests", not_after=ends
+        )
         return self._written(f"{name}.pem", issued.private_key_and_cert_chain_pem.bytes())
 
     def client(self, common_name: str) -> str:

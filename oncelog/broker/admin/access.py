@@ -44,7 +44,7 @@ class Access:
         """`name` is the port's name: the principal of its token is `Token:NAME`. With `read_only` nothing but GET and
         HEAD is allowed."""
         self._name = name
-        self._token = token
+        self.token = token
         self._read_only = read_only
         self._scheme = b"https://" if address.has_tls else b"http://"
         self._is_local = address.is_local
@@ -81,9 +81,9 @@ class Access:
         parameters = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
         if any(name.lower() in _TOKEN_PARAMETERS for name, _ in parameters):
             raise HttpError(400, "a token must not be in the address: send it in the header Authorization")
-        if self._token is None or path in _WITHOUT_TOKEN:
+        if self.token is None or path in _WITHOUT_TOKEN:
             return ANONYMOUS
-        if not self._token.is_in(authorization):
+        if not self.token.is_in(authorization):
             raise HttpError(
                 401,
                 f"{'wrong token' if authorization else 'no token'}: send the header Authorization: Bearer TOKEN, with "

@@ -65,15 +65,12 @@ class Collection:
         max_series: int,
         refresh: Callable[[], None],
         bounds: Callable[[], Iterable[Bound]],
-        certificate_ends: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        """`refresh` updates the gauges of `broker.metrics`, except those of transactions. `certificate_ends` has those
-        of the listeners with TLS, in seconds since 1970."""
+        """`refresh` updates the gauges of `broker.metrics`, except those of transactions."""
         self._broker = broker
         self._max_series = max_series
         self._refresh = refresh
         self._bounds = bounds
-        self._certificate_ends = certificate_ends
 
     async def collect(self) -> list[Sampled]:
         """Return every metric, in the order of the catalogue."""
@@ -92,7 +89,8 @@ class Collection:
         rows = (((name,), (used, limit)) for name, used, limit in self._bounds())
         found += await self._table(BOUNDS, rows, left_out)
         found += self._volume()
-        found.append(Sampled(CERTIFICATE_END, [Sample((name,), end) for name, end in self._certificate_ends().items()]))
+        ends = ((each.listener_name, each.certificate_end_s) for each in self._broker.live_config.file_readers)
+        found.append(Sampled(CERTIFICATE_END, [Sample((name,), end_s) for name, end_s in ends if end_s is not None]))
         found.append(Sampled(LEFT_OUT, [Sample((name,), count) for name, count in left_out.items()]))
         return found
 

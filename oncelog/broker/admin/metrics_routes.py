@@ -6,7 +6,9 @@ Invariant: the text is written in a thread, so that no client waits for it.
     GET /metrics  Prometheus' text format
     GET /healthz  200 while the event loop turns
     GET /readyz   200 when every coordinator has replayed its log and the disk or the database takes writes, or when a
-                  node that stands by has followed the leader lately; else 503 with the reason
+                  node that stands by has followed the leader lately; else 503 with the reason. The certificate of a
+                  listener that ends within 30 days, or has ended, is in `warnings`; when those of all listeners have
+                  ended, no new client gets in, and it is 503: before that, it would keep clients from those that work
     GET /witness  mistakes of clients, as JSON; 404 without oncelog.witness.enable
     GET /share-groups/GROUP  what a share group has in flight, and which records fail, as JSON
 """
@@ -26,6 +28,7 @@ from oncelog.broker.admin.messages import AdminRequest, HttpError, Response
 from oncelog.broker.admin.share_groups_route import share_group_response
 from oncelog.broker.admin.witness_route import witness_response
 from oncelog.broker.observability.catalogue import COUNTER, HISTOGRAM, PREFIX, Distribution, Sampled
+from oncelog.broker.security.file_changes import EndingCertificate, ending
 
 if TYPE_CHECKING:
     from oncelog.broker.requests.parts import Broker
@@ -48,7 +51,10 @@ class MetricsRoutes:
                 return Response(200, {"status": "alive"})
             case ("readyz",):
                 reason = self._not_ready()
-                return Response(503 if reason else 200, {"status": "not ready", "reason": reason} if reason else _READY)
+                if reason:
+                    return Response(503, {"status": "not ready", "reason": reason})
+                warnings = [str(each) for each in self._ending_certificates()]
+                return Response(200, {**_READY, "warnings": warnings} if warnings else _READY)
             case ("witness",):
                 return await witness_response(self._broker)
             case ("share-groups", group_id):
@@ -68,7 +74,16 @@ class MetricsRoutes:
         loaded = self._broker.transactions.list_all()
         if loaded.done and loaded.error is not None:
             return "transactions are still being loaded"
+        ended = {each.listener_name: each for each in self._ending_certificates() if each.has_ended}
+        listeners = [each.name for each in self._broker.config.listeners]
+        if all(name in ended for name in listeners):
+            return str(ended[listeners[0]])
         return None
+
+    def _ending_certificates(self) -> list[EndingCertificate]:
+        """Of listeners and of HTTP ports: soon, or already."""
+        broker = self._broker
+        return list(ending(broker.live_config.file_readers, broker.clock.wall_ms() // 1_000))
 
 
 class _Collected(Collector):

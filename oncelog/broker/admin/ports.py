@@ -6,6 +6,7 @@ Owns: how they come from the settings. Does not own: sockets (`http`), the check
 """
 
 import ssl
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oncelog.broker.admin.access import Access
@@ -18,7 +19,7 @@ from oncelog.broker.config.admin_address import TOKEN_FILES, HttpAddress
 from oncelog.broker.config.settings import BrokerConfig, ConfigError
 from oncelog.broker.faults.events import Events
 from oncelog.broker.faults.faults import Faults
-from oncelog.broker.security.tls import TlsError, make_context, read_tls_settings
+from oncelog.broker.security.tls import TlsError, TlsSettings, differences, make_context, read_tls_settings
 
 if TYPE_CHECKING:
     from oncelog.broker.requests.parts import Broker
@@ -44,6 +45,7 @@ def _port(
     events: Events | None = None,
     read_only: bool = False,
 ) -> HttpServer:
+    token_is_in_file = token is None and bool(broker.config.get(TOKEN_FILES[name]))
     token = token or _token_of(broker.config, name)
     if token is not None and not address.has_tls and not address.is_local:
         broker.logger.warning(
@@ -55,6 +57,10 @@ def _port(
     host_names = [*advertised, *broker.config.get_list("oncelog.http.host.names")]
     access = Access(name, address, token, host_names, read_only=read_only)
     tls = _Tls(broker, name) if address.has_tls else None
+    if tls is not None:
+        broker.live_config.file_readers.append(tls)
+    if token_is_in_file:
+        broker.live_config.file_readers.append(_TokenFile(broker, name, access))
     return HttpServer(serve, access, broker.logger, events, lambda: None if tls is None else tls.context)
 
 
@@ -74,22 +80,56 @@ class _Tls:
     def __init__(self, broker: "Broker", name: str) -> None:
         """Raises ConfigError."""
         self._broker = broker
-        self._listener_name = f"oncelog_{name}"
-        self.context = self._read(broker.config)
+        self.listener_name = f"oncelog_{name}"
+        self._settings, self.context = self._read(broker.config)
         broker.live_config.check(self._check)
         broker.live_config.watch(self._on_change)
 
-    def _read(self, config: BrokerConfig) -> ssl.SSLContext:
+    @property
+    def certificate_end_s(self) -> int:
+        return self._settings.key.names.end_s
+
+    def reload(self) -> Sequence[str]:
+        """Raises ConfigError, and the current ones stay."""
+        before = self._settings
+        after, context = self._read(self._broker.config)
+        if after == before:
+            return ()
+        self._settings, self.context = after, context
+        return differences(before, after)
+
+    def _read(self, config: BrokerConfig) -> tuple[TlsSettings, ssl.SSLContext]:
         try:
-            return make_context(read_tls_settings(config, self._listener_name, with_sasl=False))
+            settings = read_tls_settings(config, self.listener_name, with_sasl=False)
+            return settings, make_context(settings)
         except TlsError as error:
-            raise ConfigError(f"listener {self._listener_name}: {error}") from error
+            raise ConfigError(f"listener {self.listener_name}: {error}") from error
 
     def _check(self, config: BrokerConfig) -> None:
         self._read(config)
 
     def _on_change(self, _resource_type: int, _name: str) -> None:
         try:
-            self.context = self._read(self._broker.config)
+            self._settings, self.context = self._read(self._broker.config)
         except ConfigError as error:  # another setting changed, and the files that were read before are gone meanwhile
-            self._broker.logger.error("listener.security_not_read", listener=self._listener_name, error=str(error))
+            self._broker.logger.error("listener.security_not_read", listener=self.listener_name, error=str(error))
+
+
+class _TokenFile:
+    """Gives the token in the file of the settings to `access`, whenever it is read again."""
+
+    certificate_end_s = None
+
+    def __init__(self, broker: "Broker", name: str, access: Access) -> None:
+        self._broker = broker
+        self._name = name
+        self._access = access
+        self.listener_name = f"oncelog_{name}"
+
+    def reload(self) -> Sequence[str]:
+        """Raises ConfigError, and the current one stays."""
+        token = _token_of(self._broker.config, self._name)
+        if token is None or token == self._access.token:
+            return ()
+        self._access.token = token
+        return ("another token",)

@@ -28,6 +28,11 @@ class Token:
             )
         self._value = value
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Token) and hmac.compare_digest(self._value, other._value)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def is_in(self, authorization: bytes) -> bool:
         """Whether this value of the Authorization header contains the token."""
         scheme, _, given = authorization.partition(b" ")

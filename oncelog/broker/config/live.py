@@ -5,14 +5,30 @@ verdict on a change (`broker.config.changes`), the log of changes (`broker.clust
 is the combination of the metadata log and the start's settings, also after a restart. KIP-226.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol
 
 from oncelog.broker.cluster.metadata_log import MetadataLog, ResourceType
 from oncelog.broker.config.dynamic_keys import OF_THE_CLUSTER, is_security
 from oncelog.broker.config.settings import BrokerConfig, ConfigError
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
+
+
+class FileReader(Protocol):
+    """What has read files that settings name: the security of a listener, or of an HTTP port."""
+
+    @property
+    def listener_name(self) -> str: ...
+
+    @property
+    def certificate_end_s(self) -> int | None:
+        """When its certificate ends, in seconds since 1970; None without TLS."""
+
+    def reload(self) -> Sequence[str]:
+        """Read the files again and use what is in them; return what is different. Raises ConfigError, and what was read
+        before stays."""
 
 
 class LiveConfig:
@@ -23,6 +39,8 @@ class LiveConfig:
         """The node id of the broker that has the settings."""
         self._watchers: list[Callable[[int, str], None]] = []
         self._checks: list[Callable[[BrokerConfig], None]] = []
+        self.file_readers: list[FileReader] = []
+        """They add themselves."""
         self.current = self._resolved()
 
     def watch(self, on_change: Callable[[int, str], None]) -> None:

@@ -5,6 +5,7 @@ how a broker starts and stops (`broker.daemon.running`).
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ import uvloop
 from oncelog.broker.assembly.directory import open_directory, suited_to_directory
 from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartError
 from oncelog.broker.daemon.running import RunningBroker
+from oncelog.broker.daemon.signals import handle_signals
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.observability.logging import loop_errors
 from oncelog.broker.requests.dispatch import RunInThread
@@ -67,6 +69,8 @@ class _App:
         self._stop = asyncio.Event()
         self._exit_code = 0
         self._syncs = SyncPool()
+        self._running: RunningBroker | None = None
+        """None until it is ready."""
 
     async def run(self, warnings: Sequence[str]) -> int:
         for warning in warnings:
@@ -74,8 +78,7 @@ class _App:
         shares = share_descriptors(raise_open_files())
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(loop_errors(self._log))
-        for signal_number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(signal_number, self._stop.set)
+        handle_signals(loop, self._log, self._stop.set, self._reload)
         disk = self._open_disk(shares.files) if self._config.get_str("oncelog.storage") == "local" else None
         scheduler = LoopScheduler(loop, "flusher")
         imports = LoopScheduler(loop, "importer")  # a separate thread: it must not wait for a slow disk
@@ -140,11 +143,13 @@ class _App:
             ) from error
 
     def _announce(self, running: RunningBroker, *, is_first: bool = True) -> None:
+        self._running = running
         broker, endpoints = running.broker, running.listeners.endpoints
         if is_first:
             addresses = [f"{endpoint.host or '0.0.0.0'}:{endpoint.port}" for endpoint in endpoints]
-            sys.stdout.write(f"oncelog ready {' '.join(addresses)}\n")
-            sys.stdout.flush()
+            with contextlib.suppress(OSError):  # its reader has gone; the log has the line below
+                sys.stdout.write(f"oncelog ready {' '.join(addresses)}\n")
+                sys.stdout.flush()
             _tell("READY=1")
         self._log.info(
             "broker.ready" if broker.leadership.is_ours else "broker.standing_by",
@@ -154,6 +159,13 @@ class _App:
             data_dir=self._config.place.path,
             **({} if broker.standing is None else broker.standing.told),
         )
+
+    def _reload(self) -> None:
+        """Read the files of the settings again."""
+        if self._running is None:
+            self._log.info("broker.reloaded", message="it starts, and reads its files for the first time")
+        else:
+            self._running.reload()
 
     def _faults(self, system: System) -> "Faults | None":
         """Return fault injection around the machine, if it is enabled."""

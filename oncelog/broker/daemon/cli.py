@@ -98,7 +98,7 @@ def serve(
     overrides: tuple[str, ...],
     log_level: str,
 ) -> None:
-    """Run the broker until SIGTERM or SIGINT.
+    """Run the broker until SIGTERM or SIGINT. SIGHUP reads keys and certificates again.
 
     Prints "oncelog ready HOST:PORT" to standard output when it accepts clients, with one address for each listener in
     the order of `listeners`. Settings come from the command line, then from KAFKA_... environment variables (the rules

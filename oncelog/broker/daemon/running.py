@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from oncelog.broker.admin.kept_port import KeptPort
     from oncelog.broker.admin.token import Token
     from oncelog.broker.faults.faults import Faults
+    from oncelog.broker.security.file_changes import CertificateWatch
 
 _STEP_INTERVAL_MS = 1_000
 _FLUSH_TIMEOUT_S = 30
@@ -60,6 +61,7 @@ class RunningBroker:
         self._beside = contextlib.AsyncExitStack()
         """Closes the reporters and ports beside the listeners."""
         self._is_stopping = False
+        self._certificates: "CertificateWatch | None" = None
         self._summary = TransactionSummary(log, broker.metrics, broker.clock)
 
     @classmethod
@@ -119,6 +121,12 @@ class RunningBroker:
         await self._beside.aclose()
         self._summary.report()
         self._report_repeats(is_last=True)
+
+    def reload(self) -> None:
+        """Read the files that settings name again, for new connections."""
+        from oncelog.broker.security.file_changes import reload_files  # a start without files does not pay for it
+
+        reload_files(self.broker.live_config.file_readers, self._log)
 
     async def make_way(self) -> Listeners:
         """Leave the clients to the next broker of this process, which is assembled, and free the ports of reports."""
@@ -210,7 +218,6 @@ class RunningBroker:
             config.get_int("oncelog.metrics.max.series"),
             self._refresh,
             self._bounds,
-            lambda: self.listeners.certificate_ends,
         )
         await self._start_prometheus(collection)
         await self._start_statsd(collection)
@@ -305,8 +312,19 @@ class RunningBroker:
                 broker.shares_when_needed.known.step()
             if broker.tokens is not None:
                 broker.tokens.step()
+        self._watch_certificates()
         self._summary.step()
         self._report_repeats()
+
+    def _watch_certificates(self) -> None:
+        broker = self.broker
+        if not broker.live_config.file_readers:
+            return
+        if self._certificates is None:
+            from oncelog.broker.security.file_changes import CertificateWatch  # a start without files does without
+
+            self._certificates = CertificateWatch(self._log)
+        self._certificates.step(broker.live_config.file_readers, broker.clock.wall_ms() // 1_000)
 
     def _report_repeats(self, *, is_last: bool = False) -> None:
         level = level_of(self._log)

@@ -11,6 +11,7 @@ Invariants
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from oncelog.broker.cluster.metadata_log import ResourceType
@@ -26,7 +27,14 @@ from oncelog.broker.security.principal import ANONYMOUS, Principal
 from oncelog.broker.security.principal_rules import Rules, parse_principal_rules, user_of
 from oncelog.broker.security.sasl_settings import SaslError, SaslParts, SaslSettings, read_sasl_settings
 from oncelog.broker.security.scram import ScramUsers
-from oncelog.broker.security.tls import TlsError, TlsSettings, check_replacement, make_context, read_tls_settings
+from oncelog.broker.security.tls import (
+    TlsError,
+    TlsSettings,
+    check_replacement,
+    differences,
+    make_context,
+    read_tls_settings,
+)
 
 if TYPE_CHECKING:
     from oncelog.broker.requests.parts import Broker
@@ -63,6 +71,7 @@ class Door:
     def _watch(self) -> None:
         self._broker.live_config.check(self._check)
         self._broker.live_config.watch(self._on_change)
+        self._broker.live_config.file_readers.append(self)
 
     def change_broker(self, broker: "Broker") -> None:
         """Another broker of this process has the users and settings; logins that have begun go on with these."""
@@ -76,23 +85,45 @@ class Door:
 
     def _read(self, config: BrokerConfig) -> _Passage:
         """Return the security settings, with all files read. Raises ConfigError."""
-        name, protocol = self.listener_name, self._protocol
+        name = self.listener_name
         try:
-            tls = read_tls_settings(config, name, with_sasl=protocol.has_sasl) if protocol.has_tls else None
             return _Passage(
-                tls,
-                None if tls is None else make_context(tls),
+                *self._read_tls(config),
                 parse_principal_rules(config.get_of_listener(name, "ssl.principal.mapping.rules")),
                 None if self._sasl_parts is None else read_sasl_settings(config, name, self._sasl_parts),
             )
         except (TlsError, SaslError, ValueError) as error:
             raise ConfigError(f"listener {name}: {error}") from error
 
+    def _read_tls(self, config: BrokerConfig) -> tuple[TlsSettings | None, ssl.SSLContext | None]:
+        """Raises TlsError."""
+        if not self._protocol.has_tls:
+            return None, None
+        tls = read_tls_settings(config, self.listener_name, with_sasl=self._protocol.has_sasl)
+        return tls, make_context(tls)
+
+    def reload(self) -> Sequence[str]:
+        """Read keys and certificates again, for new connections; return what is different. Raises ConfigError, and the
+        current ones stay. Of SASL nothing is in a file, but the keys of a JWKS, which are read again by their own
+        clock."""
+        config, before = self._broker.config, self._passage.tls
+        try:
+            tls, context = self._read_tls(config)
+        except TlsError as error:
+            raise ConfigError(f"listener {self.listener_name}: {error}") from error
+        if before is None or tls is None or tls == before:
+            return ()  # the same context: its tickets stay good
+        self._check_replacement(config, before, tls)
+        self._passage = self._passage._replace(tls=tls, context=context)
+        return differences(before, tls)
+
     def _check(self, config: BrokerConfig) -> None:
         """Raise ConfigError if these settings may not replace the current ones."""
         before, after = self._passage.tls, self._read(config).tls
-        if before is None or after is None:
-            return
+        if before is not None and after is not None:
+            self._check_replacement(config, before, after)
+
+    def _check_replacement(self, config: BrokerConfig, before: TlsSettings, after: TlsSettings) -> None:
 
         def allows(key: str) -> bool:
             return config.get_of_listener(self.listener_name, key) == "true"

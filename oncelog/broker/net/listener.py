@@ -106,12 +106,6 @@ class Listeners:
         broker.live_config.watch(lambda _type, _name: self._resume())
 
     @property
-    def certificate_ends(self) -> dict[str, int]:
-        """When the certificate of each listener with TLS ends, in seconds since 1970."""
-        ends = {door.listener_name: door.certificate_end_s for door in self._doors}
-        return {name: end_s for name, end_s in ends.items() if end_s is not None}
-
-    @property
     def connection_count(self) -> int:
         return len(self._open)
 

@@ -38,6 +38,8 @@ _HINTS = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client showed no certificate (ssl.client.auth=required)",
     "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust the broker's certificate: its truststore lacks the issuer",
     "SSLV3_ALERT_BAD_CERTIFICATE": "the client rejects the broker's certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client says that the broker's certificate has ended: replace its file and "
+    "send SIGHUP, or the client's clock is wrong",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the client rejects the broker's certificate: does it name this host?",
 }
 

@@ -13,6 +13,7 @@ and whose level the others have until they are given their own.
 import logging
 import sys
 from collections.abc import Callable, Collection, MutableMapping
+from contextlib import suppress
 from io import StringIO
 from types import ModuleType
 from typing import Any, NoReturn, TextIO
@@ -122,10 +123,26 @@ def start_logging(level: str, stream: TextIO | None = None) -> Any:
             *_renderers(structlog, stream),
         ],
         wrapper_class=root.logger_class,
-        logger_factory=structlog.PrintLoggerFactory(stream),
+        logger_factory=structlog.PrintLoggerFactory(_Steady(stream)),
         cache_logger_on_first_use=True,
     )
     return structlog.get_logger().bind()  # without the proxy, which looks up the logger at each call
+
+
+class _Steady:
+    """The stream of the log. A line that cannot be written, because the terminal is closed, the disk full, or the
+    reader of the pipe gone, must not end what it is about: it is left out."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def to_python_logging(name: str, expected: Collection[str] = (), because: str = "") -> Any:

@@ -13,6 +13,7 @@ import os
 import re
 import ssl
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,7 +57,7 @@ class KeyMaterial:
 
     @property
     def names(self) -> Names:
-        """The names in the broker's certificate. Raises TlsError."""
+        """What the broker's certificate says. Raises TlsError."""
         try:
             certificate = re.search(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----", self._text)
             return certificate_names(ssl.PEM_cert_to_DER_cert(certificate[0] if certificate else ""))
@@ -120,6 +121,17 @@ def check_replacement(before: KeyMaterial, after: KeyMaterial, *, other_dn: bool
             "Keystore SubjectAltNames do not match: the new certificate lacks names of the existing one; "
             "ssl.allow.san.changes=true allows it"
         )
+
+
+def differences(before: TlsSettings, after: TlsSettings) -> list[str]:
+    """Return what is not the same, in words."""
+    found = []
+    if after.key != before.key:
+        end = time.strftime("%Y-%m-%d", time.gmtime(after.key.names.end_s))
+        found.append(f"a key and certificate, which ends on {end}")
+    if after.trusted != before.trusted:
+        found.append("the certificates that it trusts")
+    return found or ["the settings of TLS"]
 
 
 def make_context(settings: TlsSettings) -> ssl.SSLContext:

@@ -296,14 +296,15 @@ def tls_error(address: str, error: ssl.SSLError) -> KafkaError:
     """Return the error of a TLS handshake: fatal where one side does not accept the other's certificate or conditions;
     else the connection broke."""
     if isinstance(error, ssl.SSLCertVerificationError):
+        from oncelog.protocol.certificate_errors import certificate_hint  # few connections need it
+
         said = error.verify_message.rstrip(".")
-        hint = "name the certificate's authority in ssl_truststore_location"
-        if "mismatch" in said:
-            hint = "connect by a name that the certificate has, or set ssl_endpoint_identification_algorithm=''"
-        elif "expired" in said or "not yet valid" in said:
-            hint = "the broker's certificate must be renewed, or the clock of this machine is wrong"
+        hint = certificate_hint(said) or "name the certificate's authority in ssl_truststore_location"
         return AuthenticationFailed(f"the certificate of {address} is not accepted: {said}", hint=hint)
     reason = error.reason or ""
+    if "CERTIFICATE_EXPIRED" in reason:
+        hint = "this client's certificate, in ssl_keystore_location, has ended: renew it"
+        return AuthenticationFailed(f"{address} does not accept this client: {_words(reason)}", hint=hint)
     if "ALERT" in reason:
         hint = "it may ask for a certificate of this client, in ssl_keystore_location, or for another version of TLS"
         return AuthenticationFailed(f"{address} refuses TLS with this client: {_words(reason)}", hint=hint)

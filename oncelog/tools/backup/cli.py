@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from oncelog.protocol.amounts import size_text
+from oncelog.tools.signals import fail_on_signals
 from oncelog.tools.terminal import fail, say, say_json
 
 if TYPE_CHECKING:
@@ -137,12 +138,13 @@ def restore(source: Path, data_dir: str | None, config_file: Path | None, as_jso
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the command as an error does: what it has begun is removed."""
+    """Ctrl-C and SIGTERM end the command as an error does: what it has begun is removed. So do the signals that end
+    any command, with a line."""
 
     def end(*_: object) -> NoReturn:
         sys.exit(EXIT_INTERRUPTED)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)} | fail_on_signals()
     try:
         yield
     finally:
