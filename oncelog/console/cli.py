@@ -105,7 +105,9 @@ def console(
         fail(f"the console needs {', '.join(missing)}: run `{how_to_install('console')}`", EXIT_FAILED)
     chosen = choose(bootstrap, profile, timeout_s or _TIMEOUT_S, command_config)
     try:
-        listener = socket.create_server(address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
+        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        is_any = address[0] == "::" and socket.has_dualstack_ipv6()
+        listener = socket.create_server(address, family=family, dualstack_ipv6=is_any)
     except OSError as error:
         fail(f"{address[0]}:{address[1]} cannot be listened on: {error.strerror or error}", EXIT_FAILED)
     from oncelog.console.reading import Reader

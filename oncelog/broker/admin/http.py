@@ -23,6 +23,7 @@ import h11
 from oncelog.broker.admin.access import Access
 from oncelog.broker.admin.messages import AdminRequest, EventStream, HttpError, Response
 from oncelog.broker.config.admin_address import format_host_port
+from oncelog.broker.config.listeners import ANY_V6
 from oncelog.broker.faults.events import KEPT, Event, Events
 from oncelog.broker.security.principal import Principal
 from oncelog.protocol.printable import printable
@@ -163,13 +164,13 @@ class HttpServer:
 
 async def _listen(host: str, port: int) -> socket.socket:
     """Raises OSError."""
-    if not host and socket.has_dualstack_ipv6():
+    if host in ("", ANY_V6) and socket.has_dualstack_ipv6():
         listening = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
     else:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM)
         family, _, _, _, address = found[0]
-        listening = socket.create_server(address[:2], family=family)
+        listening = socket.create_server(address, family=family)  # of IPv6 with its zone
     listening.setblocking(False)
     return listening
 

@@ -13,9 +13,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 _ENTRY = re.compile(
-    r"(?:(?P<name>[A-Za-z0-9_.-]+)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]*)\]|(?P<host>[^\[\]:/@\s]*)):(?P<port>\d{1,5})\Z"
+    r"(?:(?P<name>[A-Za-z0-9_.-]+)://)?"
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?)\]|(?P<bare>[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*)"
+    r"|(?P<host>[^\[\]:/@\s]*)):(?P<port>\d{1,5})\Z"
 )
-_ANY_HOST = ("", "0.0.0.0", "::")
+"""An IPv6 address may have a zone, as `fe80::1%eth0`, and, as in Kafka, no brackets."""
+ANY_V6 = "::"
+"""The address that is every address of the machine, of both families, as in Kafka."""
+_ANY_HOST = ("", "0.0.0.0", ANY_V6)
 
 
 class SecurityProtocol(Enum):
@@ -95,7 +100,7 @@ def parse_listeners(
 def listeners_from_advertised(advertised: str) -> str:
     """Return every advertised listener, bound to all interfaces, as the apache/kafka image does if only those are
     configured."""
-    return re.sub(r"://(\[[^\]]*\]|[^:,]*):", "://0.0.0.0:", advertised)
+    return re.sub(r"://[^,]*:", "://0.0.0.0:", advertised)
 
 
 def with_names_of(advertised: str, listeners: str) -> str:
@@ -114,7 +119,7 @@ def with_listener_name(text: str) -> str:
 def parse_host_port(text: str) -> tuple[str, int]:
     """Parse HOST:PORT of another machine. Raises ListenerError."""
     match = _ENTRY.match(text)
-    host = (match["v6"] or match["host"]) if match and not match["name"] else None
+    host = _host(match) if match and not match["name"] else None
     if not match or not host or not 0 < int(match["port"]) < 65536:
         raise ListenerError(f"{text!r} is not of the form HOST:PORT, such as 127.0.0.1:8125")
     return host, int(match["port"])
@@ -128,7 +133,7 @@ def _addresses(key: str, items: Sequence[str]) -> list[_Address]:
             raise ListenerError(
                 f"{key}: {item!r} is not of the form NAME://HOST:PORT, such as PLAINTEXT://127.0.0.1:9092"
             )
-        address = _Address(match["name"].upper(), match["v6"] or match["host"] or "", int(match["port"]))
+        address = _Address(match["name"].upper(), _host(match), int(match["port"]))
         if any(other.name == address.name for other in addresses):
             raise ListenerError(f"{key} has two listeners named {address.name}: each needs its own name")
         same_socket = [other for other in addresses if (other.host, other.port) == (address.host, address.port)]
@@ -136,6 +141,10 @@ def _addresses(key: str, items: Sequence[str]) -> list[_Address]:
             raise ListenerError(f"{key}: {same_socket[0].name} and {address.name} have the same address")
         addresses.append(address)
     return addresses
+
+
+def _host(match: re.Match[str]) -> str:
+    return match["v6"] or match["bare"] or match["host"] or ""
 
 
 def _protocols_of(names: Sequence[str], protocol_map: str) -> dict[str, SecurityProtocol]:
@@ -170,6 +179,12 @@ def _with_advertised(
     is_guess = address.host in _ANY_HOST
     host = host_name() if is_guess else address.host
     return ListenerConfig(address.name, protocol, address.host, address.port, host, address.port, is_guess)
+
+
+def plain_address(host: str) -> str:
+    """Return the address of a peer as rules and quotas have it: an IPv4 address comes to a socket of both families as
+    `::ffff:10.0.0.5`."""
+    return host.removeprefix("::ffff:") if host.startswith("::ffff:") and "." in host else host
 
 
 def is_loopback(host: str) -> bool:

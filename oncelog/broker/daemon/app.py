@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import uvloop
 
 from oncelog.broker.assembly.directory import open_directory, suited_to_directory
+from oncelog.broker.config.admin_address import format_host_port
 from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartError
 from oncelog.broker.daemon.running import RunningBroker
 from oncelog.broker.daemon.signals import handle_signals
@@ -146,7 +147,7 @@ class _App:
         self._running = running
         broker, endpoints = running.broker, running.listeners.endpoints
         if is_first:
-            addresses = [f"{endpoint.host or '0.0.0.0'}:{endpoint.port}" for endpoint in endpoints]
+            addresses = [format_host_port(endpoint.host or "0.0.0.0", endpoint.port) for endpoint in endpoints]
             with contextlib.suppress(OSError):  # its reader has gone; the log has the line below
                 sys.stdout.write(f"oncelog ready {' '.join(addresses)}\n")
                 sys.stdout.flush()
@@ -155,7 +156,7 @@ class _App:
             "broker.ready" if broker.leadership.is_ours else "broker.standing_by",
             cluster_id=broker.cluster_id,
             node_id=broker.leadership.node_id,
-            listeners=[f"{endpoint.name}://{endpoint.host}:{endpoint.port}" for endpoint in endpoints],
+            listeners=[f"{endpoint.name}://{format_host_port(endpoint.host, endpoint.port)}" for endpoint in endpoints],
             data_dir=self._config.place.path,
             **({} if broker.standing is None else broker.standing.told),
         )

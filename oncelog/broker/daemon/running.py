@@ -191,7 +191,7 @@ class RunningBroker:
                 raise StartError(str(error)) from error
             except OSError as error:
                 raise StartError(
-                    f"cannot listen on {wanted.host}:{wanted.port}: {error.strerror or error}; "
+                    f"cannot listen on {format_host_port(wanted.host, wanted.port)}: {error.strerror or error}; "
                     "choose another address with --listen HOST:PORT."
                 ) from error
 

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from oncelog.broker.config.listeners import plain_address
 from oncelog.broker.net.quotas import ConnectionQuotas
 from oncelog.broker.turns.ports import Timer
 
@@ -98,7 +99,7 @@ class Acceptor:
                 self._report_no_descriptors(str(error))
                 self._pause(_NO_DESCRIPTORS_PAUSE_MS)
                 return
-            self._take(accepted, address[0])
+            self._take(accepted, plain_address(address[0]))
 
     def _take(self, accepted: socket.socket, host: str) -> None:
         if not self._quotas.take(self._listener_name, host):

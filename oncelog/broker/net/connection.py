@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Sized
 from typing import TYPE_CHECKING, cast
 
+from oncelog.broker.config.listeners import plain_address
 from oncelog.broker.net.open_connections import OpenConnections
 from oncelog.broker.requests.context import CloseConnection, Peer
 from oncelog.broker.requests.dispatch import Dispatcher, Exchange, Parts
@@ -100,7 +101,7 @@ class Connection(asyncio.Protocol):
         # The transport notifies us of anything not sent at once, and when it has been: no polling is needed.
         self._transport.set_write_buffer_limits(high=0)
         name = transport.get_extra_info("peername")
-        host, port = name[:2] if name else ("?", 0)
+        host, port = (plain_address(name[0]), name[1]) if name else ("?", 0)
         answers = self._open_connections.answers
         login = self._peer.login
         self._peer = Peer(host, port, self._listener_name, self._advertised, answers)

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from oncelog.broker.config.listeners import SecurityProtocol
+from oncelog.broker.config.listeners import ANY_V6, SecurityProtocol, plain_address
 from oncelog.broker.net.acceptor import Acceptor
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.net.connection import Connection
@@ -174,7 +174,8 @@ class Listeners:
                     continue  # the system lacks support for the family
                 sockets.append(each)
                 if family == socket.AF_INET6:
-                    each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                    # An empty host has a socket of its own for each family.
+                    each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not host or address[0] != ANY_V6)
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 for option, key in (
                     (socket.SO_RCVBUF, "socket.receive.buffer.bytes"),
@@ -198,8 +199,13 @@ class Listeners:
 
     def _on_accepted(self, endpoint: Endpoint, door: "Door | None", accepted: socket.socket, host: str) -> None:
         advertised = (endpoint.advertised_host, endpoint.advertised_port)
+        reached = plain_address(accepted.getsockname()[0])
         self._follow.on_connected(
-            endpoint.name, advertised, is_guess=endpoint.is_guess, peer=host, reached=accepted.getsockname()[0]
+            endpoint.name,
+            advertised,
+            is_guess=endpoint.is_guess,
+            peer=host,
+            reached=reached,
         )
         _keep_alive(accepted)
         joining = asyncio.get_running_loop().create_task(self._join(endpoint.name, door, advertised, accepted, host))

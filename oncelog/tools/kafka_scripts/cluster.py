@@ -113,9 +113,9 @@ def cub(options: Options) -> int:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition("://")[2].rpartition(":")
-    if not host or not port.isdecimal():
+    if not host or not port.isdecimal() or int(port) > 65_535:
         raise Wrong(f"{text!r} is not of the form HOST:PORT")
-    return host, int(port)
+    return host.strip("[]"), int(port)
 
 
 def nc(options: Options) -> int:
