@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
@@ -33,6 +34,11 @@ from oncelog.tools.asking import NotFound
 from oncelog.tools.log.map.partition import MEANINGS
 
 _READ_ONLY = "this console was started with --read-only: it changes nothing"
+_UNSERVED = {
+    404: ("No such page", "This console has no page at this address."),
+    405: ("Not a page to look at", "This address changes something, and is asked by the buttons of other pages."),
+    500: ("Not shown", "This is a mistake of the console; what it printed where it was started says more."),
+}
 Show = Callable[[Request], Awaitable[Response]]
 
 
@@ -78,7 +84,8 @@ def create_app(
         await reader.close()
 
     # Around the whole, as a response to an unexpected error is made outside of any middleware.
-    return Guard(Starlette(routes=routes, lifespan=lifespan), allowed_hosts)
+    unserved = {HTTPException: _unserved(renderer), Exception: _unserved(renderer)}
+    return Guard(Starlette(routes=routes, lifespan=lifespan, exception_handlers=unserved), allowed_hosts)
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
@@ -111,6 +118,19 @@ def _streaming(streams: Streams, page: Page) -> Show:
         return StreamingResponse(events, media_type="text/event-stream")
 
     return stream
+
+
+def _unserved(renderer: Renderer) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """An address that has no page, and an error of ours, in the frame of the others, with a way back."""
+
+    async def answer(_: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        title, message = _UNSERVED.get(status, _UNSERVED[500])
+        content = renderer.part("trouble", {"title": title, "message": message, "hint": "", "status": status})
+        headers = error.headers if isinstance(error, HTTPException) else None
+        return HTMLResponse(renderer.page(title, content, section="", live_url=None), status, headers)
+
+    return answer
 
 
 def _trouble(renderer: Renderer, error: Exception) -> Response:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+import httpx
 import pytest
 
 from oncelog.client import KafkaError, TopicDescription
@@ -15,6 +16,7 @@ from tests.support import chromium
 from tests.support.chromium import Chromium, Page
 from tests.support.consoles import TIMEOUT_MS, serving
 from tests.support.layouts import WIDTHS, faults_of
+from tests.support.patience import PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.slow,
@@ -219,3 +221,138 @@ def test_a_broker_that_goes_is_said_and_the_page_follows_when_it_is_back(
     assert page.value("document.querySelectorAll('.strip a').length") > 0, "what was shown is gone"
     broker.start()
     page.wait(f"document.getElementById('banner').hidden && {_IS_LIVE}")
+
+
+def _keep(page: Page, selector: str) -> None:
+    """Note which element it is now."""
+    page.value(f"window.kept = document.querySelector({json.dumps(selector)})")
+
+
+def _begin(page: Page, console: str, topic: str, transactional_id: str) -> None:
+    page.go(f"{console}/produce")
+    _fill(page, {"topic": topic, "value": "x", "transaction": "new", "id": transactional_id})
+    page.click("#send")
+    page.wait(_IS_LIVE)
+
+
+def _begin_elsewhere(address: str, topic: str, transactional_id: str) -> None:
+    """Somebody else writes in a transaction by the same console: a row above the others."""
+    form = {
+        "topic": topic,
+        "key": "",
+        "partition": "",
+        "kind": "text",
+        "value": "x",
+        "headers": "",
+        "transaction": "new",
+    }
+    answer = httpx.post(
+        f"{address}/produce",
+        data={**form, "id": transactional_id, "timeout": "60000"},
+        headers={"Origin": address},
+        timeout=PATIENCE_S,
+    )
+    assert answer.status_code == 303
+
+
+def test_a_button_that_has_the_focus_keeps_it_while_rows_come_above_it(
+    broker: Broker, console: str, page: Page
+) -> None:
+    """And the key commits the transaction whose button it was."""
+    broker.create_topic("keys")
+    _begin(page, console, "keys", "mine")
+    commit = page.value("document.querySelector('[id^=commit-]').id")
+    page.value(f"document.getElementById({commit!r}).focus()")
+    _keep(page, f"#{commit}")
+    for number in range(3):
+        _begin_elsewhere(console, "keys", f"other-{number}")
+        page.wait(f"document.getElementById('view').textContent.includes('other-{number}')")
+        assert page.value(f"document.activeElement.id === {commit!r} && document.activeElement === window.kept")
+    page.key("Enter", "Enter", "\r", number=13)
+    page.wait_loaded()
+    page.wait("document.getElementById('view').textContent.includes('committed')")
+    until(lambda: _state(broker, "mine") == "CompleteCommit")
+    assert _state(broker, "other-2") == "Ongoing"
+
+
+def test_a_click_counts_though_the_view_is_updated_while_the_button_is_down(
+    broker: Broker, console: str, page: Page
+) -> None:
+    """The update waits for the click, and is shown after it."""
+    broker.create_topic("clicks")
+    for number in range(5):
+        page.go(f"{console}/produce")
+        page.wait(_IS_LIVE)
+        _fill(page, {"topic": "clicks", "value": f"click {number}"})
+        page.value("window.heard = 0; source.addEventListener('view', () => { window.heard += 1; })")
+        page.mouse("mousePressed", "#send")
+        _begin_elsewhere(console, "clicks", f"meanwhile-{number}")
+        page.wait("window.heard > 0")
+        page.mouse("mouseReleased", "#send")
+        page.wait_loaded()
+        page.wait("document.querySelector('.notice')?.textContent.includes('Written: clicks')")
+        page.wait(f"document.getElementById('view').textContent.includes('meanwhile-{number}')")
+
+
+def test_what_came_while_a_button_was_down_is_shown_after_it(broker: Broker, console: str, page: Page) -> None:
+    """Also where the press was no click, and nothing else changes after it."""
+    broker.create_topic("held")
+    page.go(f"{console}/produce")
+    page.wait(_IS_LIVE)
+    page.mouse("mousePressed", "h1")
+    _begin_elsewhere(console, "held", "while-held")
+    page.wait("pending !== null")
+    assert not page.value("document.getElementById('view').textContent.includes('while-held')")
+    page.mouse("mouseReleased", "h1")
+    page.wait("document.getElementById('view').textContent.includes('while-held')")
+
+
+def test_selected_text_opened_details_scrolled_tables_and_typed_forms_survive_updates(
+    broker: Broker, console: str, page: Page
+) -> None:
+    broker.create_topic("survives")
+    _begin(page, console, "survives", "first")
+    page.resize(620)
+    page.value("document.querySelector('details.numbers').open = true")
+    page.value("document.getElementById('value').focus(); document.execCommand('insertText', false, 'half')")
+    page.value("document.getElementById('value').setSelectionRange(1, 3)")
+    _begin_elsewhere(console, "survives", "second")
+    page.wait("document.getElementById('view').textContent.includes('second')")
+    assert page.value("document.querySelector('details.numbers').open")
+    field = "document.getElementById('value')"
+    assert page.value(f"[{field}.value, {field}.selectionStart, {field}.selectionEnd]") == ["half", 1, 3]
+    assert page.value("document.activeElement.id") == "value"
+    page.value(f"{field}.blur(); getSelection().selectAllChildren(document.querySelector('h1'))")
+    _begin_elsewhere(console, "survives", "third")
+    page.wait("pending !== null")
+    assert page.value("getSelection().toString()") == "Produce"
+    page.value("getSelection().removeAllRanges()")
+    page.wait("document.getElementById('view').textContent.includes('third')")
+
+
+def test_an_update_gives_the_page_that_a_load_gives(broker: Broker, console: str, page: Page) -> None:
+    """Whatever is added, taken away, moved and changed: the same markup, as changed in place as it is made."""
+    page.go(f"{console}/produce")
+    page.wait(_IS_LIVE)
+    page.value("document.getElementById('live').click()")
+    views = [
+        "<p>one</p><table><tbody><tr><td id='a'>a</td></tr><tr><td id='b'>b</td></tr></tbody></table>",
+        "<table class='x'><tbody><tr><td id='b'>b</td></tr><tr><td id='a'>A</td></tr></tbody></table>",
+        "<p>two</p><h2>h</h2><table><tbody><tr><td id='c'><button id='k'>k</button></td></tr></tbody></table>",
+        "<p>two</p><ul><li><a href='/1'>1</a></li><li><a href='/2'>2</a></li><li><a href='/1'>3</a></li></ul>",
+        "<ul><li><a href='/2'>2</a></li><li><a href='/1'>3</a></li><li><a href='/3' title='t'>3</a></li></ul>text",
+        "",
+        "text<form id='f'><select><option value='1'>1</option><option value='2'>2</option></select></form>",
+    ]
+    for first in views:
+        for second in views:
+            for focused in ("a", "b", "k", ""):
+                found = page.value(
+                    f"put({json.dumps(first)}); document.getElementById({focused!r})?.focus(); "
+                    f"put({json.dumps(second)}); view.innerHTML"
+                )
+                assert found == second.replace("'", '"'), (first, second)
+
+
+def _state(broker: Broker, transactional_id: str) -> str:
+    return {each.transactional_id: each.state for each in broker.transactions()}[transactional_id]

@@ -479,3 +479,23 @@ async def test_a_hanging_transaction_is_aborted_on_its_partition(start_daemon: S
         assert done.status_code == 303
         after = text_of((await client.get(done.headers["location"])).text)
     assert "No transaction is open on this partition" in after
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "said"),
+    [
+        ("GET", "/nothing", 404, "This console has no page at this address"),
+        ("GET", "/topic/", 404, "This console has no page at this address"),
+        ("GET", "/static/nothing.js", 404, "This console has no page at this address"),
+        ("GET", "/end", 405, "is asked by the buttons of other pages"),
+    ],
+)
+async def test_an_address_without_a_page_has_the_frame_and_a_way_back(
+    cluster: Cluster, method: str, path: str, status: int, said: str
+) -> None:
+    """Title, language, navigation, and a link to the overview."""
+    async with console(cluster.bootstrap) as client:
+        answer = await client.request(method, path)
+    assert answer.status_code == status
+    assert all(each in answer.text for each in ('<html lang="en">', "<title>", 'aria-label="Pages"', said))
+    assert '<a href="/">To the overview</a>' in answer.text

@@ -144,7 +144,28 @@ class Page:
     def click(self, selector: str) -> None:
         """Click what leads to another page, and wait until that is loaded."""
         self.value(f"document.querySelector({json.dumps(selector)}).click()")
+        self.wait_loaded()
+
+    def wait_loaded(self) -> None:
+        """Wait until another page is loaded, to which something has led."""
         self.browser.wait_for("Page.loadEventFired", self.session)
+
+    def mouse(self, kind: Literal["mousePressed", "mouseReleased"], selector: str) -> None:
+        """Press or release the left button of a real mouse on the middle of an element."""
+        box = self.value(
+            f"(() => {{ const found = document.querySelector({json.dumps(selector)}); "
+            "found.scrollIntoView({block: 'center'}); const box = found.getBoundingClientRect(); "
+            "return [box.left + box.width / 2, box.top + box.height / 2]; })()"
+        )
+        for each in ("mouseMoved", kind) if kind == "mousePressed" else (kind,):
+            button = {} if each == "mouseMoved" else {"button": "left", "clickCount": 1}
+            self.send("Input.dispatchMouseEvent", type=each, x=box[0], y=box[1], **button)
+
+    def key(self, name: str, code: str, text: str = "", *, number: int) -> None:
+        """Press and release a key of a real keyboard; `number` is its virtual key code."""
+        pressed = {"key": name, "code": code, "windowsVirtualKeyCode": number}
+        self.send("Input.dispatchKeyEvent", type="keyDown", text=text, **pressed)
+        self.send("Input.dispatchKeyEvent", type="keyUp", **pressed)
 
     def value(self, expression: str) -> Any:
         """What a script in the page evaluates to. Raises RuntimeError if it throws."""

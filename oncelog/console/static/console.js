@@ -19,34 +19,114 @@ function warn(text) {
   view.classList.toggle("stale", text !== "");
 }
 
-function isBusy() {
-  const active = document.activeElement;
-  const writes = view.contains(active) && active.matches("input, select, textarea");
-  const selection = document.getSelection();
-  return writes || (!selection.isCollapsed && view.contains(selection.anchorNode));
+// --- an update changes what is different, and leaves everything else the element that it is ---------------------------
+// So a button that is pressed is still pressed, and one with the focus has it; so are scrolled tables where they were.
+
+const ROWS = "tr, li, .card";
+
+// What an element is, among those beside it: rows by what they are about, so that another row above changes nothing.
+function keyOf(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return String(node.nodeType);
+  const own = (each) => each.id || each.dataset.key || each.getAttribute("href") || each.getAttribute("action");
+  let key = own(node) || (node.matches("option") ? node.value : "");
+  if (!key && node.matches("details")) key = node.querySelector("summary")?.textContent ?? "";
+  if (!key && node.matches(ROWS)) {
+    const named = [...node.querySelectorAll("[id]")].map((each) => each.id).join(" ");
+    key = named || node.querySelector("[href]")?.getAttribute("href") || "";
+  }
+  return `${node.tagName} ${key || node.className}`;
+}
+
+function isHeld(node) {
+  return node.contains(document.activeElement);
+}
+
+function changeAttributes(from, to) {
+  for (const { name } of [...from.attributes]) {
+    // A reader opens and closes these; where the pointer is, batches of one producer are marked.
+    if (!to.hasAttribute(name) && !(name === "open" && from.matches("details"))) from.removeAttribute(name);
+  }
+  const isKin = from.classList.contains("kin");
+  for (const { name, value } of to.attributes) {
+    if (from.getAttribute(name) !== value && !(name === "open" && from.matches("details"))) from.setAttribute(name, value);
+  }
+  if (isKin) from.classList.add("kin");
+}
+
+function change(from, to) {
+  if (from.nodeType !== Node.ELEMENT_NODE) {
+    if (from.data !== to.data) from.data = to.data;
+    return;
+  }
+  changeAttributes(from, to);
+  changeChildren(from, to);
+}
+
+function changeChildren(from, to) {
+  const unused = new Map();
+  for (const each of from.childNodes) {
+    const key = keyOf(each);
+    unused.set(key, [...(unused.get(key) ?? []), each]);
+  }
+  const pairs = [...to.childNodes].map((each) => [each, unused.get(keyOf(each))?.shift()]);
+  const kept = new Set(pairs.map(([, same]) => same));
+  for (const each of [...from.childNodes]) if (!kept.has(each)) each.remove();
+  let next = from.firstChild;
+  for (const [wanted, same] of pairs) {
+    if (same === undefined) {
+      from.insertBefore(wanted, next);
+      continue;
+    }
+    // What is moved loses the focus: so the others are.
+    while (next !== same && isHeld(same)) {
+      const other = next;
+      next = next.nextSibling;
+      other.remove();
+    }
+    if (next === same) next = next.nextSibling;
+    else from.insertBefore(same, next);
+    change(same, wanted);
+  }
 }
 
 function put(html) {
-  const next = document.createElement("template");
-  next.innerHTML = html;
-  // What a reader has opened, scrolled and focused stays so, if it is still there.
-  const opened = new Map([...view.querySelectorAll("details > summary")].map((each) => [each.textContent, each.parentElement.open]));
-  for (const summary of next.content.querySelectorAll("details > summary")) {
-    summary.parentElement.open = opened.get(summary.textContent) ?? summary.parentElement.open;
-  }
-  // Half a form stays as it was typed.
-  for (const typed of view.querySelectorAll("form[id] [id]:is(input, select, textarea)")) {
-    const same = next.content.getElementById(typed.id);
-    if (same && (!same.options || [...same.options].some((each) => each.value === typed.value))) same.value = typed.value;
-  }
-  const scrolled = [...view.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
-  const focused = view.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-  view.replaceChildren(next.content);
-  view.querySelectorAll(".scroll").forEach((each, index) => { each.scrollLeft = scrolled[index] || 0; });
-  if (focused !== null) {
-    [...view.querySelectorAll("a[href]")].find((each) => each.getAttribute("href") === focused)?.focus();
+  const made = document.createElement("template");
+  made.innerHTML = html;
+  const active = document.activeElement;
+  const key = view.contains(active) && active !== view ? keyOf(active) : null;
+  changeChildren(view, made.content);
+  if (key !== null && !view.contains(document.activeElement)) {
+    [...view.querySelectorAll("a[href], [id]")].find((each) => keyOf(each) === key)?.focus({ preventScroll: true });
   }
 }
+
+// While a button is pressed, text selected, or a list of choices open, an update waits for the end of that.
+let pending = null;
+let isPressed = false;
+
+function isBusy() {
+  const selection = document.getSelection();
+  const selects = !selection.isCollapsed && view.contains(selection.anchorNode);
+  return isPressed || selects || (view.contains(document.activeElement) && document.activeElement.matches("select"));
+}
+
+function putPending() {
+  if (pending === null || isBusy()) return;
+  const html = pending;
+  pending = null;
+  put(html);
+}
+
+function press(isDown) {
+  isPressed = isDown;
+  if (!isDown) setTimeout(putPending); // after the click that this is
+}
+
+document.addEventListener("pointerdown", () => press(true), true);
+for (const name of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(name, () => press(false), true);
+window.addEventListener("blur", () => press(false));
+document.addEventListener("selectionchange", () => setTimeout(putPending));
+view.addEventListener("focusout", () => setTimeout(putPending));
 
 function follow() {
   if (source !== null || paused || document.hidden) return;
@@ -55,7 +135,8 @@ function follow() {
   source.addEventListener("view", (event) => {
     say("live", "live");
     warn("");
-    if (!isBusy()) put(event.data);
+    pending = event.data;
+    putPending();
   });
   source.addEventListener("trouble", (event) => {
     const said = document.createElement("template");
