@@ -83,7 +83,7 @@ class MetricsRoutes:
     def _ending_certificates(self) -> list[EndingCertificate]:
         """Of listeners and of HTTP ports: soon, or already."""
         broker = self._broker
-        return list(ending(broker.live_config.file_readers, broker.clock.wall_ms() // 1_000))
+        return list(ending(broker.live_config.file_readers, broker.clock.wall_ms()))
 
 
 class _Collected(Collector):

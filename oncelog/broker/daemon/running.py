@@ -324,7 +324,7 @@ class RunningBroker:
             from oncelog.broker.security.file_changes import CertificateWatch  # a start without files does without
 
             self._certificates = CertificateWatch(self._log)
-        self._certificates.step(broker.live_config.file_readers, broker.clock.wall_ms() // 1_000)
+        self._certificates.step(broker.live_config.file_readers, broker.clock.wall_ms())
 
     def _report_repeats(self, *, is_last: bool = False) -> None:
         level = level_of(self._log)

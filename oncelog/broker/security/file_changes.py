@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 from oncelog.broker.config.live import FileReader
 from oncelog.broker.config.settings import ConfigError
+from oncelog.broker.turns.ports import WallMs
 
 WARN_S = 30 * 86_400
 """How long before its end a certificate is warned of: who renews by hand needs days, and Let's Encrypt's clients renew
 30 days before."""
-_AGAIN_S = 86_400
+_AGAIN_MS = 86_400_000
 
 
 class EndingCertificate(NamedTuple):
@@ -23,11 +24,16 @@ class EndingCertificate(NamedTuple):
 
     listener_name: str
     end_s: int
-    now_s: int
+    seen_ms: WallMs
+    """When it was looked at."""
+
+    @property
+    def left_s(self) -> int:
+        return self.end_s - self.seen_ms // 1_000
 
     @property
     def has_ended(self) -> bool:
-        return self.now_s >= self.end_s
+        return self.left_s <= 0
 
     def __str__(self) -> str:
         day = time.strftime("%Y-%m-%d", time.gmtime(self.end_s))
@@ -35,14 +41,14 @@ class EndingCertificate(NamedTuple):
         how = "replace its file and send SIGHUP (systemctl reload), without a restart"
         if self.has_ended:
             return f"{whose} ended on {day}, and clients refuse it: {how}"
-        return f"{whose} ends on {day}, in {(self.end_s - self.now_s) // 86_400} days: {how}"
+        return f"{whose} ends on {day}, in {self.left_s // 86_400} days: {how}"
 
 
-def ending(readers: Iterable[FileReader], now_s: int) -> Iterator[EndingCertificate]:
+def ending(readers: Iterable[FileReader], wall_ms: WallMs) -> Iterator[EndingCertificate]:
     for each in readers:
         end_s = each.certificate_end_s
-        if end_s is not None and end_s - now_s < WARN_S:
-            yield EndingCertificate(each.listener_name, end_s, now_s)
+        if end_s is not None and end_s - wall_ms // 1_000 < WARN_S:
+            yield EndingCertificate(each.listener_name, end_s, wall_ms)
 
 
 class CertificateWatch:
@@ -53,11 +59,11 @@ class CertificateWatch:
         self._said: dict[str, EndingCertificate] = {}
         """The last of each listener."""
 
-    def step(self, readers: Iterable[FileReader], now_s: int) -> None:
-        for found in ending(readers, now_s):
+    def step(self, readers: Iterable[FileReader], wall_ms: WallMs) -> None:
+        for found in ending(readers, wall_ms):
             said = self._said.get(found.listener_name)
             is_same = said is not None and (said.end_s, said.has_ended) == (found.end_s, found.has_ended)
-            if said is not None and is_same and found.now_s - said.now_s < _AGAIN_S:
+            if said is not None and is_same and found.seen_ms - said.seen_ms < _AGAIN_MS:
                 continue
             self._said[found.listener_name] = found
             write = self._log.error if found.has_ended else self._log.warning

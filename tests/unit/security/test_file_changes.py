@@ -8,9 +8,14 @@ from structlog.testing import CapturingLogger
 
 from oncelog.broker.config.settings import ConfigError
 from oncelog.broker.security.file_changes import WARN_S, CertificateWatch, ending, reload_files
+from oncelog.broker.turns.ports import WallMs
 
 DAY_S = 86_400
 END_S = 1_800_000_000
+
+
+def at(second: int) -> WallMs:
+    return WallMs(second * 1_000)
 
 
 class Reader:
@@ -47,7 +52,7 @@ def messages(log: CapturingLogger) -> list[Any]:
     ],
 )
 def test_a_certificate_is_named_from_30_days_before_its_end(before_s: int, words: str | None) -> None:
-    found = [str(each) for each in ending([Reader(), Reader(None)], END_S - before_s)]
+    found = [str(each) for each in ending([Reader(), Reader(None)], at(END_S - before_s))]
     assert found == [] if words is None else (len(found) == 1 and words in found[0] and "listener SSL" in found[0])
 
 
@@ -55,7 +60,7 @@ def test_the_log_says_it_once_a_day_and_when_it_has_ended() -> None:
     log = CapturingLogger()
     watch = CertificateWatch(log)
     for second in range(END_S - 2 * DAY_S, END_S + DAY_S, 3_600):
-        watch.step([Reader()], second)
+        watch.step([Reader()], at(second))
     assert said(log) == [("warning", "certificate.ends_soon")] * 2 + [("error", "certificate.ended")]
 
 
@@ -63,7 +68,7 @@ def test_a_renewed_certificate_that_ends_soon_is_said_at_once() -> None:
     log = CapturingLogger()
     watch = CertificateWatch(log)
     for end_s in (END_S, END_S + 1, END_S + 1, END_S + WARN_S):
-        watch.step([Reader(end_s)], END_S - DAY_S)
+        watch.step([Reader(end_s)], at(END_S - DAY_S))
     assert len(log.calls) == 2
 
 
