@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
 
+import httpx
 import pytest
 
 from oncelog import ProducerFenced
@@ -15,6 +16,7 @@ from oncelog.client.blocking.clients import Admin, Consumer, Producer
 from oncelog.client.consuming.raw_batches import RawBatch
 from oncelog.client.values.records import TopicPartition
 from oncelog.console import pages, reading
+from oncelog.console.app import create_app
 from oncelog.console.pages import PAGES
 from oncelog.console.partition_map import Bounds
 from oncelog.console.reading import Reader
@@ -485,7 +487,7 @@ async def test_a_hanging_transaction_is_aborted_on_its_partition(start_daemon: S
     ("method", "path", "status", "said"),
     [
         ("GET", "/nothing", 404, "This console has no page at this address"),
-        ("GET", "/topic/", 404, "This console has no page at this address"),
+        ("GET", "/topic/orders", 404, "This console has no page at this address"),
         ("GET", "/static/nothing.js", 404, "This console has no page at this address"),
         ("GET", "/end", 405, "is asked by the buttons of other pages"),
     ],
@@ -499,3 +501,19 @@ async def test_an_address_without_a_page_has_the_frame_and_a_way_back(
     assert answer.status_code == status
     assert all(each in answer.text for each in ('<html lang="en">', "<title>", 'aria-label="Pages"', said))
     assert '<a href="/">To the overview</a>' in answer.text
+
+
+async def test_a_mistake_of_the_console_has_the_frame_and_says_nothing_of_the_inside(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(_: object) -> list[str]:
+        raise RuntimeError("inside")
+
+    monkeypatch.setattr(Reader, "topic_names", broken)
+    app = create_app(Reader(cluster.bootstrap, TIMEOUT_MS))
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        answer = await client.get("/topics")
+    assert answer.status_code == 500 and "inside" not in answer.text
+    assert '<html lang="en">' in answer.text and '<a href="/">To the overview</a>' in answer.text
+    assert all(answer.headers[name] == value for name, value in HEADERS.items())
