@@ -1,58 +1,52 @@
-"""Files of one data directory in another: linked, cloned or copied, and durable there.
+"""Files of one data directory in another: cloned or copied, and durable there.
 
-Owns: how. Does not own: which files may be shared, and when (`oncelog.tools.graduate`, `oncelog.tools.adopt`).
+Owns: how. Does not own: which files may be shared, and when (`oncelog.tools.graduate`, `oncelog.tools.adopt`), which
+are refused (`held_directory`).
 """
 
 import errno
 import fcntl
 import os
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from oncelog.broker.storage.local.partition_directory import partition_of
-from oncelog.broker.system.regular_files import open_regular, require_regular
+from oncelog.broker.system.regular_files import open_regular
+from oncelog.tools.held_directory import HeldDirectory
 
 COPIED_AT_ONCE = 16 * 1024 * 1024
 NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
 """The errors of `os.link` that no repetition will change."""
 _CLONE = 0x40049409
 """The request FICLONE on Linux. The file systems that know it share the bytes until one of both files is written to."""
+_PERMISSIONS = 0o777
+"""Without the bits by which a copy that root owns would run as root."""
 
 
-def check_files(data_dir: Path) -> None:
-    """Check before anything is changed that whatever is in the directory and in those of its partitions can be read as
-    a file. Raises OSError with the name of what cannot."""
-    for entry in sorted(data_dir.iterdir()):
-        if not entry.is_dir():
-            _check(entry)
-        elif partition_of(entry.name):
-            for file in sorted(entry.iterdir()):
-                _check(file)
-
-
-def _check(file: Path) -> None:
-    try:
-        mode = file.stat().st_mode
-    except FileNotFoundError:  # a link to nothing: who needs it misses it
-        return
-    require_regular(file, mode)
-
-
-def copy(source: Path, target: Path, on_copied: Callable[[int], None]) -> None:
-    """Copy a file with its times: retention goes by those of a segment without timestamps. The copy is durable, except
-    for its name. Raises OSError."""
-    with open(source, "rb", opener=open_regular) as old, target.open("wb") as new:
+def copy(source: HeldDirectory, target: HeldDirectory, path: str, on_copied: Callable[[int], None]) -> None:
+    """Copy a file. The copy is durable, except for its name. Raises OSError."""
+    with copying(source, target, path) as (old, new):
         try:
             fcntl.ioctl(new.fileno(), _CLONE, old.fileno())
-            on_copied(source.stat().st_size)
+            on_copied(os.fstat(old.fileno()).st_size)
         except OSError:
             while data := old.read(COPIED_AT_ONCE):
                 new.write(data)
                 on_copied(len(data))
+
+
+@contextmanager
+def copying(source: HeldDirectory, target: HeldDirectory, path: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Yield a file and the new one with its path in the other directory, which is durable then, except for its name. It
+    has the times of the old one: retention goes by those of a segment without timestamps. Raises OSError."""
+    with open(source.open(path), "rb") as old, open(target.create(path), "wb") as new:
+        yield old, new
         new.flush()
+        status = os.fstat(old.fileno())
+        os.fchmod(new.fileno(), status.st_mode & _PERMISSIONS)
+        os.utime(new.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
         os.fsync(new.fileno())
-    shutil.copystat(source, target)
 
 
 def read(path: Path) -> bytes:

@@ -84,16 +84,19 @@ def _in_directory(data_dir: Path, change: "Callable[[Broker], list[Any]]", *, is
     from oncelog.broker.storage.local.data_directory import ADOPTED
     from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
     from oncelog.protocol.errors import KafkaError
+    from oncelog.tools.held_directory import check_directories, kept_by_its_owner
 
     try:
         config, _ = load_config(cli={"log.dirs": str(data_dir), "oncelog.read.only": str(is_read_only).lower()})
         disk = RealDisk(data_dir, read_only=is_read_only)
         try:
+            check_directories(data_dir)
             check_directory(config, disk)
             if not is_read_only and disk.exists(ADOPTED):
                 raise StartError(f"{data_dir} was adopted, and is read-only until `oncelog serve --writable` on it")
             disk.lock()
-            _written(config, disk, change)
+            with kept_by_its_owner(data_dir):
+                _written(config, disk, change)
         finally:
             disk.close()
     except DataDirectoryLocked as error:
@@ -105,7 +108,7 @@ def _in_directory(data_dir: Path, change: "Callable[[Broker], list[Any]]", *, is
     except (ConfigError, StartError, KafkaError) as error:
         fail(str(error), EXIT_FAILED)
     except OSError as error:
-        fail(f"cannot use {data_dir}: {error.strerror or error}", EXIT_FAILED)
+        fail(f"cannot use {error.filename or data_dir}: {error.strerror or error}", EXIT_FAILED)
 
 
 def _written(config: Any, disk: Any, change: "Callable[[Broker], list[Any]]") -> None:

@@ -250,7 +250,7 @@ class SyncPool:
 
 def _size_of(full_path: str) -> int:
     """Return a file's size without a descriptor, of which there may be none left."""
-    status = os.stat(full_path)
+    status = os.lstat(full_path)
     require_regular(full_path, status.st_mode)
     return status.st_size
 
@@ -348,7 +348,7 @@ class RealDisk:
         status = os.stat(full_path)
         if status.st_nlink == 1:
             self._descriptors.lent.add(full_path)
-        os.link(full_path, self._full(new_path))
+        os.link(full_path, self._full(new_path), follow_symlinks=False)
         return status.st_size
 
     def delete(self, path: str) -> None:

@@ -45,7 +45,8 @@ from oncelog.protocol.topics import METADATA_TOPIC_ID
 from oncelog.tools.adopt.kafka_dirs import AdoptError, KafkaDir, opened
 from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY, KafkaMetadata, MetadataError, read_metadata
 from oncelog.tools.adopt.plan import FoundPartition, Plan, make_plan
-from oncelog.tools.file_copies import NO_LINKS, check_files, copy, read, sync_directory, write
+from oncelog.tools.file_copies import NO_LINKS, copy, sync_directory, write
+from oncelog.tools.held_directory import HeldDirectory, check_files
 from oncelog.tools.log.stopped_directory import StoppedDirectory
 from oncelog.tools.new_directory import NotNew, check_new, made_whole
 
@@ -202,18 +203,22 @@ class _Making:
         write(self._root / METADATA_DIRECTORY / PARTITION_METADATA, encode_partition_metadata(METADATA_TOPIC_ID))
 
     def _take(self, found: FoundPartition) -> None:
-        source, target = found.kafka_dir.path / found.directory, self._root / found.directory
-        target.mkdir(mode=0o700)
         *closed, last = (file_name(base_offset, LOG_SUFFIX) for base_offset in found.segments)
-        for name in closed:
-            if self._report.links:
-                _link(source / name, target / name)
-            else:
-                copy(source / name, target / name, self._on_copied)
-        for name in (last, *found.copied):
-            copy(source / name, target / name, self._on_copied)
-        for offset in found.snapshots:
-            _take_snapshot(source, target, offset)
+        with (
+            HeldDirectory(found.kafka_dir.path) as kafka_dir,
+            kafka_dir.within(found.directory) as source,
+            HeldDirectory(self._root) as root,
+            root.make(found.directory) as target,
+        ):
+            for name in closed:
+                if self._report.links:
+                    _link(source, target, name)
+                else:
+                    copy(source, target, name, self._on_copied)
+            for name in (last, *found.copied):
+                copy(source, target, name, self._on_copied)
+            for offset in found.snapshots:
+                _take_snapshot(source, target, offset)
 
     def _on_copied(self, size_bytes: int) -> None:
         self._copied_bytes += size_bytes
@@ -241,28 +246,29 @@ class _Making:
             )
 
 
-def _link(source: Path, target: Path) -> None:
+def _link(source: HeldDirectory, target: HeldDirectory, name: str) -> None:
     try:
-        os.link(source, target)
+        source.link(name, target)
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
         raise AdoptError(
-            f"{source} cannot have a hard link ({error.strerror}): --copy reads and writes every byte instead"
+            f"{source.path / name} cannot have a hard link ({error.strerror}): --copy reads and writes every byte "
+            "instead"
         ) from error
 
 
-def _take_snapshot(source: Path, target: Path, offset: int) -> None:
+def _take_snapshot(source: HeldDirectory, target: HeldDirectory, offset: int) -> None:
     """Write a snapshot with the one batch per producer that Kafka remembers; a damaged one is left out, as by Kafka's
     own recovery."""
     try:
-        state = load_snapshot(read(source / file_name(offset, SNAPSHOT_SUFFIX)), MonotonicMs(0))
+        state = load_snapshot(source.read(file_name(offset, SNAPSHOT_SUFFIX)), MonotonicMs(0))
     except ValueError:
         return
     snapshot = encode_snapshot(state)
-    write(target / file_name(offset, SNAPSHOT_SUFFIX), snapshot.rows)
+    target.write(file_name(offset, SNAPSHOT_SUFFIX), snapshot.rows)
     if snapshot.batches:
-        write(target / file_name(offset, BATCHES_SUFFIX), snapshot.batches)
+        target.write(file_name(offset, BATCHES_SUFFIX), snapshot.batches)
 
 
 def _points_of(found: FoundPartition) -> LogPoints:

@@ -4,11 +4,12 @@ Does not own: the work (`copying`, `restoring`, imported when a command runs). E
 damaged, 2 not possible, 130 interrupted; without 0 there is no backup, and nothing that a broker would start from.
 """
 
+import errno
 import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 EXIT_DAMAGED = 1
 EXIT_NOT_POSSIBLE = 2
 EXIT_INTERRUPTED = 130
+_NO_USER = 2**32 - 1
+"""The number by which the system means no user."""
 _IN_POSTGRES = (
     "the records are in PostgreSQL, and so is their backup: `pg_dump -n oncelog` makes one while the broker runs "
     "(operate/postgres.md)."
@@ -80,7 +83,7 @@ def backup(target: Path, data_dir: str | None, config_file: Path | None, timeout
     except FileNotFoundError as error:
         fail(f"{error.filename} is gone: was the broker started anew meanwhile? Repeat it.", EXIT_NOT_POSSIBLE)
     except OSError as error:
-        fail(f"{error.filename or target}: {error.strerror or error}.", EXIT_NOT_POSSIBLE)
+        _fail(error, target)
     _say_made(target, made, as_json)
 
 
@@ -100,40 +103,77 @@ def _as_dict(made: "Backup") -> dict[str, int]:
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
 @_data_dir
 @_config
+@click.option(
+    "--owner",
+    metavar="USER",
+    help="To whom the data directory belongs then, if root restores it. [default: to whom it belonged]",
+)
 @_as_json
-def restore(source: Path, data_dir: str | None, config_file: Path | None, as_json: bool) -> None:
+def restore(source: Path, data_dir: str | None, config_file: Path | None, owner: str | None, as_json: bool) -> None:
     """Bring a backup back into an empty data directory.
 
     Every byte is compared with the checksums of DIR and read as a start would read it; a broker refuses the directory
     until that is done. What was acknowledged after the backup is gone: the next start raises leader epochs and producer
-    ids far above those of before, so that clients notice.
+    ids far above those of before, so that clients notice. What root restores belongs to the user whose backup it is.
     """
-    from oncelog.tools.backup.restoring import CannotRestore, Damaged, check_empty, finish, size_of, sums_of
+    from oncelog.tools.backup.restoring import CannotRestore, Damaged, check_empty, finish, owner_of, sizes_of, sums_of
     from oncelog.tools.backup.restoring import restore as fill
+    from oncelog.tools.held_directory import ROOT, HeldDirectory
     from oncelog.tools.log.progress import progress_bar
 
     target = _data_directory(data_dir, config_file)
+    given = None if owner is None else _ids_of(owner)
     try:
-        check_empty(target)
-        sums = sums_of(source)
-        total_bytes = sum(size_of(source, sums).values())
-        with _interruptible(), progress_bar(f"copying to {target}", total_bytes) as on_copied:
-            made = fill(source, sums, target, on_copied)
-        problems = _problems(target)
-        if problems:
-            raise Damaged(f"{problems[0]}; `oncelog log verify {source}` shows all that is damaged")
-        finish(target)
+        with _interruptible(), ExitStack() as held:
+            backup = held.enter_context(HeldDirectory(source))
+            check_empty(target)
+            sums = sums_of(backup)
+            total_bytes = sum(sizes_of(backup, sums).values())
+            ids = (given or owner_of(backup, target)) if os.geteuid() == ROOT else None
+            target.mkdir(mode=0o700, exist_ok=True)
+            directory = held.enter_context(HeldDirectory(target))
+            directory.check()
+            with progress_bar(f"copying to {target}", total_bytes) as on_copied:
+                made = fill(backup, sums, directory, on_copied)
+            problems = _problems(target)
+            if problems:
+                raise Damaged(f"{problems[0]}; `oncelog log verify {source}` shows all that is damaged")
+            finish(directory, ids)
     except Damaged as error:
         fail(f"{error}.", EXIT_DAMAGED)
     except CannotRestore as error:
         fail(f"{error}.", EXIT_NOT_POSSIBLE)
     except OSError as error:
-        fail(f"{error.filename or target}: {error.strerror or error}.", EXIT_NOT_POSSIBLE)
+        _fail(error, target)
     if as_json:
         say_json({"data_dir": str(target), **_as_dict(made)})
         return
     say(f"{target} has {made.partition_count:,} partitions with {size_text(made.size_bytes)}, all intact. Next:")
     say(f"oncelog serve --data-dir {target}")
+
+
+def _ids_of(owner: str) -> tuple[int, int]:
+    """The ids of a user, given by name or number, and of that user's group."""
+    import pwd
+
+    from oncelog.tools.held_directory import ROOT
+
+    if os.geteuid() != ROOT:
+        fail("only root may give files to another user: leave out --owner, and they belong to you.", EXIT_NOT_POSSIBLE)
+    try:
+        found = pwd.getpwuid(int(owner)) if owner.isdecimal() else pwd.getpwnam(owner)
+    except (KeyError, OverflowError):
+        if owner.isdecimal() and int(owner) < _NO_USER:
+            return int(owner), int(owner)
+        fail(f"there is no user {owner!r}: --owner takes what `User=` of the broker's unit has.", EXIT_NOT_POSSIBLE)
+    return found.pw_uid, found.pw_gid
+
+
+def _fail(error: OSError, target: Path) -> NoReturn:
+    what = f"{error.filename or target}: {error.strerror or error}"
+    if error.errno == errno.ENXIO:
+        what += "; remove it, or put the file or directory there that it stands for, and repeat"
+    fail(f"{what}.", EXIT_NOT_POSSIBLE)
 
 
 @contextmanager

@@ -9,13 +9,12 @@ Invariants
 import fcntl
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from oncelog.broker.storage.local.checkpoints import CLEAN_SHUTDOWN
 from oncelog.broker.storage.local.data_directory import (
@@ -27,11 +26,11 @@ from oncelog.broker.storage.local.data_directory import (
     ForeignDirectoryError,
     check_data_directory,
 )
-from oncelog.broker.storage.local.partition_directory import directory_of, partition_of
+from oncelog.broker.storage.local.partition_directory import directory_of
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
-from oncelog.broker.system.regular_files import open_regular
 from oncelog.protocol.topics import METADATA_TOPIC
-from oncelog.tools.file_copies import COPIED_AT_ONCE, sync_directory, write
+from oncelog.tools.file_copies import COPIED_AT_ONCE, copying
+from oncelog.tools.held_directory import ROOT, HeldDirectory
 from oncelog.tools.new_directory import made_whole
 
 METADATA_DIRECTORY = directory_of(METADATA_TOPIC, 0)
@@ -55,7 +54,7 @@ class Backup(NamedTuple):
 class Source(NamedTuple):
     """The files to copy: where they are, and how many bytes of each."""
 
-    root: Path
+    root: HeldDirectory
     sizes: Mapping[str, int]
     is_image: bool
 
@@ -72,113 +71,137 @@ def source_of(data_dir: Path, patience_s: float) -> Iterator[Source]:
         until_copied.callback(disk.close)
         if not (data_dir / METADATA_DIRECTORY).is_dir():
             raise CannotBackUp(f"{data_dir} is not a data directory of a broker")
+        held = until_copied.enter_context(HeldDirectory(data_dir))
+        held.check()  # also where a broker runs: its image has second names of the same files
         try:
             check_data_directory(disk, METADATA_DIRECTORY)
         except ForeignDirectoryError as error:
             raise CannotBackUp(f"cannot use {data_dir}: {error}") from error
-        yield _stopped(data_dir, disk) or until_copied.enter_context(_image(data_dir, disk, patience_s))
+        yield _stopped(held, disk) or until_copied.enter_context(_image(held, disk, patience_s))
 
 
-def _stopped(data_dir: Path, disk: RealDisk) -> Source | None:
+def _stopped(held: HeldDirectory, disk: RealDisk) -> Source | None:
     """The directory itself, which no broker may begin to write to now; None if one does."""
     try:
         disk.lock()
     except DataDirectoryLocked:
         return None
-    sizes = {}
-    for entry in sorted(data_dir.iterdir()):
-        files = sorted(entry.iterdir()) if entry.is_dir() and partition_of(entry.name) else [entry]
-        for file in files:
-            is_hidden = entry.name.startswith(".") and entry.name != CLEAN_SHUTDOWN
-            if file.is_file() and not is_hidden and not file.name.endswith(".tmp"):
-                sizes[str(file.relative_to(data_dir))] = file.stat().st_size
-    return Source(data_dir, sizes, False)
+    return Source(held, {path: size for path, size in held.files() if _is_backed_up(path)}, False)
+
+
+def _is_backed_up(path: str) -> bool:
+    is_hidden = path.startswith(".") and "/" not in path and path != CLEAN_SHUTDOWN
+    return not is_hidden and not path.endswith(".tmp")
 
 
 @contextmanager
-def _image(data_dir: Path, disk: RealDisk, patience_s: float) -> Iterator[Source]:
+def _image(held: HeldDirectory, disk: RealDisk, patience_s: float) -> Iterator[Source]:
     """Yield the image that the broker takes."""
-    with (data_dir / _BACKUP_LOCK).open("wb") as lock:
+    with open(held.open(_BACKUP_LOCK, os.O_WRONLY | os.O_CREAT), "wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise CannotBackUp(f"another backup of {data_dir} is being made: wait until it is done") from error
+            raise CannotBackUp(f"another backup of {held.path} is being made: wait until it is done") from error
         try:
-            shutil.rmtree(data_dir / IMAGE, ignore_errors=True)  # of one that was killed
-            (data_dir / IMAGE_WANTED).touch()
-            yield _taken(data_dir, disk, patience_s)
+            held.remove(IMAGE)  # of one that was killed
+            held.remove(IMAGE_WANTED)
+            os.close(held.create(IMAGE_WANTED))
+            with _taken(held, disk, patience_s) as source:
+                yield source
         finally:
-            (data_dir / IMAGE_WANTED).unlink(missing_ok=True)
-            shutil.rmtree(data_dir / IMAGE, ignore_errors=True)
+            held.remove(IMAGE_WANTED)
+            with suppress(OSError):
+                held.remove(IMAGE)
 
 
-def _taken(data_dir: Path, disk: RealDisk, patience_s: float) -> Source:
+@contextmanager
+def _taken(held: HeldDirectory, disk: RealDisk, patience_s: float) -> Iterator[Source]:
     deadline = time.monotonic() + patience_s
-    while not (data_dir / IMAGE_LIST).exists():
-        if (stopped := _stopped(data_dir, disk)) is not None:
-            return stopped  # the broker has ended meanwhile
+    while (content := _listed(held)) is None:
+        if (stopped := _stopped(held, disk)) is not None:
+            yield stopped  # the broker has ended meanwhile
+            return
         if time.monotonic() > deadline:
             raise CannotBackUp(
-                f"the broker on {data_dir} did not respond within {patience_s:g} s: it starts, its disk is full, or it "
-                "is of an earlier version; wait, or stop it and repeat"
+                f"the broker on {held.path} did not respond within {patience_s:g} s: it starts, its disk is full, or "
+                "it is of an earlier version; wait, or stop it and repeat"
             )
         time.sleep(_POLL_S)
-    content = json.loads((data_dir / IMAGE_LIST).read_bytes())
     if IMAGE_ERROR in content:
         raise CannotBackUp(
-            f"the broker cannot give its files second names ({content[IMAGE_ERROR]}): if the file system of {data_dir} "
-            "has no hard links, stop the broker and repeat"
+            f"the broker cannot give its files second names ({content[IMAGE_ERROR]}): if the file system of "
+            f"{held.path} has no hard links, stop the broker and repeat"
         )
-    return Source(data_dir / IMAGE, content["files"], True)
+    with held.within(IMAGE) as image:
+        yield Source(image, content["files"], True)
+
+
+def _listed(held: HeldDirectory) -> Any:
+    try:
+        return json.loads(held.read(IMAGE_LIST))
+    except FileNotFoundError:
+        return None
 
 
 def back_up(source: Source, target: Path, on_copied: Callable[[int], None]) -> Backup:
     """Copy all of it into a new directory. Raises NotNew, OSError."""
     with made_whole(target, _UNFINISHED) as unfinished:
-        sums = copy_all(source.root, source.sizes, unfinished, on_copied)
-        lines = [f"{digest}  {path}\n" for path, digest in sums.items()]
-        write(unfinished / BACKUP_SUMS, "".join(lines).encode())
-        write(unfinished / _LOCK, b"")
-        sync_directory(unfinished)
+        unfinished.mkdir(mode=0o700)
+        with HeldDirectory(unfinished) as held:
+            sums = copy_all(source.root, source.sizes, held, on_copied)
+            lines = [f"{digest}  {path}\n" for path, digest in sums.items()]
+            held.write(BACKUP_SUMS, "".join(lines).encode())
+            held.write(_LOCK, b"")
+            _note_owner(held, source.root.owner)
+            held.sync()
     partitions = {path.rpartition("/")[0] for path in source.sizes} - {"", METADATA_DIRECTORY}
     return Backup(len(partitions), len(source.sizes), source.size_bytes, source.is_image)
 
 
-def copy_all(root: Path, sizes: Mapping[str, int], target: Path, on_copied: Callable[[int], None]) -> dict[str, str]:
+def _note_owner(backup: HeldDirectory, owner: tuple[int, int]) -> None:
+    """The owner of the files is whose they were, as in a copy by `cp -a`. Whose the directory is, which nobody else may
+    enter, is who made it: a service that was broken into does not reach its backups."""
+    if os.geteuid() == ROOT:
+        with suppress(OSError):  # on a file system without owners
+            backup.give(owner)
+
+
+def copy_all(
+    source: HeldDirectory, sizes: Mapping[str, int], target: HeldDirectory, on_copied: Callable[[int], None]
+) -> dict[str, str]:
     """Copy so many bytes of each file, durably; return the SHA-256 of each. Raises OSError."""
-    target.mkdir(mode=0o700, exist_ok=True)
-    directories = {target}
+    directories: set[str] = {""}
     sums, copied_bytes = {}, 0
     for path, size_bytes in sorted(sizes.items()):
-        file = target / path
-        if file.parent not in directories:
-            file.parent.mkdir(mode=0o700)
-            directories.add(file.parent)
+        directory = path.rpartition("/")[0]
+        if directory not in directories:
+            target.make(directory).close()
+            directories.add(directory)
         before_bytes = copied_bytes
 
         def on_part(done_bytes: int, before_bytes: int = before_bytes) -> None:
             on_copied(before_bytes + done_bytes)
 
-        sums[path] = _copy(root / path, file, size_bytes, on_part)
+        sums[path] = _copy(source, target, path, size_bytes, on_part)
         copied_bytes += size_bytes
-    for directory in sorted(directories):
-        sync_directory(directory)
+    for directory in sorted(directories - {""}):
+        with target.within(directory) as made:
+            made.sync()
+    target.sync()
     return sums
 
 
-def _copy(source: Path, target: Path, size_bytes: int, on_part: Callable[[int], None]) -> str:
-    """With its times: retention goes by those of a segment without timestamps."""
+def _copy(
+    source: HeldDirectory, target: HeldDirectory, path: str, size_bytes: int, on_part: Callable[[int], None]
+) -> str:
     digest, left_bytes = sha256(), size_bytes
-    with open(source, "rb", opener=open_regular) as old, target.open("wb") as new:
-        while left_bytes:
+    with copying(source, target, path) as (old, new):
+        while left_bytes > 0:
             data = old.read(min(left_bytes, COPIED_AT_ONCE))
             if not data:
-                raise OSError(f"{source} is {left_bytes} bytes shorter than it was")
+                raise OSError(f"{source.path / path} is {left_bytes} bytes shorter than it was")
             digest.update(data)
             new.write(data)
             left_bytes -= len(data)
             on_part(size_bytes - left_bytes)
-        new.flush()
-        os.fsync(new.fileno())
-    shutil.copystat(source, target)
     return digest.hexdigest()

@@ -1,20 +1,19 @@
 """Brings a backup back: into an empty data directory, whole or not at all.
 
-Owns: what is checked before and meanwhile, and the mark by which the next start knows that it is older than it was.
-Does not own: the verdict on the logs (`oncelog.tools.log.check`).
+Owns: what is checked before and meanwhile, whose the files are then, and the mark by which the next start knows that it
+is older than it was. Does not own: the verdict on the logs (`oncelog.tools.log.check`).
 Invariant: a directory that was not filled to the end, or of which a byte differs from the backup, cannot be served.
 """
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from oncelog.broker.storage.local.checkpoints import CLEAN_SHUTDOWN
 from oncelog.broker.storage.local.data_directory import BACKUP_SUMS, RESTORED, RESTORING
 from oncelog.tools.backup.copying import METADATA_DIRECTORY, Backup, copy_all
-from oncelog.tools.file_copies import read, sync_directory, write
+from oncelog.tools.held_directory import ROOT, HeldDirectory
 
 _SUM = re.compile(r"([0-9a-f]{64})  ((?:[\w.-]+/)?[\w.-]+)\Z")
 
@@ -27,24 +26,27 @@ class Damaged(CannotRestore):
     """The backup is not what it was."""
 
 
-def sums_of(backup: Path) -> dict[str, str]:
+def sums_of(backup: HeldDirectory) -> dict[str, str]:
     """Return the checksum of each file of a backup. Raises CannotRestore, OSError."""
-    if not (backup / BACKUP_SUMS).is_file():
-        raise CannotRestore(f"{backup} is not a backup: it has no {BACKUP_SUMS}, which `oncelog backup` writes last")
+    files = dict(backup.files())
+    if BACKUP_SUMS not in files:
+        hint = "which `oncelog backup` writes last"
+        raise CannotRestore(f"{backup.path} is not a backup: it has no {BACKUP_SUMS}, {hint}")
     sums = {}
-    for line in read(backup / BACKUP_SUMS).decode(errors="replace").splitlines():
+    for line in backup.read(BACKUP_SUMS).decode(errors="replace").splitlines():
         match = _SUM.match(line)
-        if match is None or ".." in match[2]:
-            raise Damaged(f"{backup / BACKUP_SUMS} is damaged: {line[:80]!r} is not a checksum with a name")
+        if match is None or {".", ".."} & {*match[2].split("/")}:
+            raise Damaged(f"{backup.path / BACKUP_SUMS} is damaged: {line[:80]!r} is not a checksum with a name")
         sums[match[2]] = match[1]
-    missing = [path for path in sums if not (backup / path).is_file()]
+    missing = [path for path in sums if path not in files]
     if missing:
-        raise Damaged(f"{backup / missing[0]} is missing")
+        raise Damaged(f"{backup.path / missing[0]} is missing")
     return sums
 
 
 def check_empty(data_dir: Path) -> None:
-    """Raises CannotRestore unless the directory is missing, a fresh volume, or what an earlier attempt has left."""
+    """Raises CannotRestore unless the directory is missing, a fresh volume, or what an earlier attempt has left;
+    OSError."""
     if data_dir.exists() and not data_dir.is_dir():
         raise CannotRestore(f"{data_dir} is no directory")
     names = os.listdir(data_dir) if data_dir.exists() else []
@@ -54,40 +56,46 @@ def check_empty(data_dir: Path) -> None:
         raise CannotRestore(f"{data_dir.absolute().parent} does not exist: create it first")
 
 
-def size_of(backup: Path, sums: Mapping[str, str]) -> dict[str, int]:
-    return {path: (backup / path).stat().st_size for path in sums}
+def sizes_of(backup: HeldDirectory, sums: Mapping[str, str]) -> dict[str, int]:
+    return {path: size for path, size in backup.files() if path in sums}
 
 
-def restore(backup: Path, sums: Mapping[str, str], data_dir: Path, on_copied: Callable[[int], None]) -> Backup:
+def restore(
+    backup: HeldDirectory, sums: Mapping[str, str], target: HeldDirectory, on_copied: Callable[[int], None]
+) -> Backup:
     """Fill the directory, which cannot be served before `finish`. Raises Damaged, OSError."""
-    data_dir.mkdir(mode=0o700, exist_ok=True)
-    _empty(data_dir)
-    write(data_dir / RESTORING, f"{backup.absolute()}\n".encode())
-    sync_directory(data_dir)
-    sizes = size_of(backup, sums)
-    for path, digest in copy_all(backup, sizes, data_dir, on_copied).items():
+    for name in target.names():
+        if name != RESTORING and not _is_of_a_fresh_volume(name):
+            target.remove(name)
+    target.remove(RESTORING)
+    target.write(RESTORING, f"{backup.path.absolute()}\n".encode())
+    target.sync()
+    sizes = sizes_of(backup, sums)
+    for path, digest in copy_all(backup, sizes, target, on_copied).items():
         if digest != sums[path]:
-            raise Damaged(f"{backup / path} has changed since the backup: its checksum is another")
+            raise Damaged(f"{backup.path / path} has changed since the backup: its checksum is another")
     partitions = {path.rpartition("/")[0] for path in sizes} - {"", METADATA_DIRECTORY}
     return Backup(len(partitions), len(sizes), sum(sizes.values()), False)
-
-
-def _empty(data_dir: Path) -> None:
-    for entry in sorted(data_dir.iterdir()):
-        if entry.name != RESTORING and not _is_of_a_fresh_volume(entry.name):
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
 def _is_of_a_fresh_volume(name: str) -> bool:
     return name == "lost+found" or (name.startswith(".") and name != CLEAN_SHUTDOWN)
 
 
-def finish(data_dir: Path) -> None:
-    """From now on it can be served. What root has restored belongs to whom the directory belongs. Raises OSError."""
-    owner = data_dir.stat()
-    if os.geteuid() == 0 and owner.st_uid != 0:
-        for directory, _, names in os.walk(data_dir):
-            for path in (directory, *(os.path.join(directory, name) for name in names)):
-                os.chown(path, owner.st_uid, owner.st_gid)
-    os.replace(data_dir / RESTORING, data_dir / RESTORED)
-    sync_directory(data_dir)
+def owner_of(backup: HeldDirectory, data_dir: Path) -> tuple[int, int]:
+    """Return the ids of the user and the group to which a data directory belongs once root has restored it: those of an
+    existing directory; of a new one, or one of root's own (a fresh volume), those that had the files when the backup
+    was made."""
+    if data_dir.exists() and (status := data_dir.stat()).st_uid != ROOT:
+        return status.st_uid, status.st_gid
+    with backup.within(METADATA_DIRECTORY) as metadata:
+        return metadata.owner
+
+
+def finish(target: HeldDirectory, owner: tuple[int, int] | None) -> None:
+    """From now on it can be served, by its owner. Raises OSError."""
+    if owner is not None:
+        target.give(owner)
+        target.give_itself(owner)
+    target.rename(RESTORING, RESTORED)
+    target.sync()

@@ -13,7 +13,6 @@ from oncelog.broker.config.settings import BrokerConfig, Origin
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.data_directory import GRADUATED, KAFKAS_MARK, KAFKAS_MARK_TO_BE
 from oncelog.broker.system.disk import RealDisk
-from oncelog.tools.file_copies import check_files
 from oncelog.tools.graduate.files import FoundFile, Role, find_files
 from oncelog.tools.graduate.records import encode_checkpoint, own_settings
 from oncelog.tools.graduate.security import by_hand
@@ -36,6 +35,7 @@ from oncelog.tools.graduate.steps import (
     steps_in_place,
     steps_to_complete,
 )
+from oncelog.tools.held_directory import check_files, kept_by_its_owner
 
 _LOWEST_PLAIN_ID = 100
 _DASH = 62
@@ -96,7 +96,7 @@ class Watcher:
 def graduate(wish: Wish, watcher: Watcher) -> Report | None:
     """Turn the directory into one of Kafka's; None if this only completed an earlier attempt in place, which was
     interrupted. Raises GraduateError; whatever ends it, the source is usable, or this can be repeated."""
-    with _locked(wish) as disk:
+    with _locked(wish) as disk, kept_by_its_owner(wish.data_dir):
         if disk.exists(KAFKAS_MARK_TO_BE):
             _complete(disk, wish, watcher)
             return None
@@ -137,11 +137,11 @@ def _plan(disk: RealDisk, wish: Wish, watcher: Watcher, *, is_dry: bool) -> tupl
     kafka_dir = wish.kafka_dir
     if disk.exists(GRADUATED):
         _check_not_done(Path(disk.read_bytes(GRADUATED).decode(errors="replace").strip()))
+    check_files(wish.data_dir)
     if kafka_dir is None:
         check_in_place(disk, wish.data_dir)
     else:
         check_target(wish.data_dir, kafka_dir, copies=wish.copies)
-    check_files(wish.data_dir)
     controller = controller_beside(wish.config, wish.controller)
     source = read(disk, changes_nothing=is_dry)
     node = Node(source.cluster_id, _node_id(source, wish.config), directory_id())

@@ -42,6 +42,7 @@ from oncelog.tools.file_copies import NO_LINKS, copy, sync_directory, write
 from oncelog.tools.graduate.files import FoundFile, Role, is_ours_in_partition
 from oncelog.tools.graduate.settings import PROPERTIES
 from oncelog.tools.graduate.source import METADATA_DIRECTORY, GraduateError
+from oncelog.tools.held_directory import HeldDirectory
 
 CHECKPOINT = "bootstrap.checkpoint"
 _UNFINISHED_SUFFIX = ".graduating"
@@ -171,12 +172,11 @@ def steps_elsewhere(
 
     def take_files() -> None:
         try:
-            for file in files:
-                _take(data_dir / file.path, unfinished / file.path, file.role, copies=copies, on_copied=on_copied)
+            _take(data_dir, unfinished, files, copies=copies, on_copied=on_copied)
         except OSError as error:
+            shutil.rmtree(unfinished)
             if error.errno not in NO_LINKS:
                 raise
-            shutil.rmtree(unfinished)
             raise _no_links(data_dir, kafka_dir) from error
 
     def write_new() -> None:
@@ -203,11 +203,21 @@ def unfinished_dir(kafka_dir: Path) -> Path:
     return kafka_dir.absolute().with_name(kafka_dir.name + _UNFINISHED_SUFFIX)
 
 
-def _take(source: Path, target: Path, role: Role, *, copies: bool, on_copied: Callable[[int], None]) -> None:
-    if role not in (Role.CLOSED, Role.GROWING):
-        return
-    target.parent.mkdir(mode=0o700, exist_ok=True)
-    if role is Role.CLOSED and not copies:
-        os.link(source, target)
-        return
-    copy(source, target, on_copied)
+def _take(
+    data_dir: Path,
+    unfinished: Path,
+    files: Sequence[FoundFile],
+    *,
+    copies: bool,
+    on_copied: Callable[[int], None],
+) -> None:
+    taken = [file for file in files if file.role in (Role.CLOSED, Role.GROWING)]
+    with HeldDirectory(data_dir) as source, HeldDirectory(unfinished) as target:
+        for directory in sorted({file.path.rpartition("/")[0] for file in taken} - {""}):
+            target.make(directory).close()
+        for file in taken:
+            if file.role is Role.GROWING or copies:
+                copy(source, target, file.path, on_copied)
+                continue
+            with target.directory_of(file.path) as (partition, _):
+                source.link(file.path, partition)

@@ -108,12 +108,14 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
     Reports what is lost, then asks. The original of every file that changes is kept beside it, with .damaged at the end
     of its name. Offsets of lost records stay empty and are never reused.
     """
+    from oncelog.tools.held_directory import check_directories, kept_by_its_owner
     from oncelog.tools.log.check import repair as repair_partitions
 
     if as_json and not (yes or dry_run):
         raise click.UsageError("--json cannot ask for confirmation: add --yes or --dry-run.")
     disk = _lock(data_dir)
     try:
+        check_directories(data_dir)
         before = _examine(disk)
         if dry_run or not before.is_damaged:
             show(before, as_json)
@@ -122,7 +124,8 @@ def repair(data_dir: Path, as_json: bool, dry_run: bool, yes: bool) -> None:
             show(before, as_json=False)
             say()
         confirm("Continue without what is lost?", yes=yes, is_always_asked=True)
-        kept = repair_partitions(disk, before.damaged)
+        with kept_by_its_owner(data_dir):
+            kept = repair_partitions(disk, before.damaged)
         after = _examine(disk)
     except OSError as error:
         _fail(f"{data_dir} could not be repaired: {error}; what was done so far is safe, repair again.")

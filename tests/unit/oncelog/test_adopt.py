@@ -457,7 +457,7 @@ def test_copies_share_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [1, 18], ids=["EPERM", "EXDEV"])
 def test_without_hard_links_it_says_how_to_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    def link(*_: object) -> None:
+    def link(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
     kafka = simple(tmp_path / "kafka")

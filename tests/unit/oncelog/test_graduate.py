@@ -268,7 +268,7 @@ def test_a_running_broker_is_left_alone(data_dir: Path, tmp_path: Path) -> None:
 def test_another_file_system_is_named_with_what_to_choose(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def link(*_: object) -> None:
+    def link(*_: object, **__: object) -> None:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
     monkeypatch.setattr(os, "link", link)

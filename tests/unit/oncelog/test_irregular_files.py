@@ -39,6 +39,12 @@ def link_to_fifo(path: Path) -> None:
     path.symlink_to(pipe)
 
 
+def link_to_file(path: Path) -> None:
+    other = Path(tempfile.mkdtemp(dir=path.parents[-2]), "a-file")
+    other.write_bytes(b"secret")
+    path.symlink_to(other)
+
+
 def listening(path: Path) -> None:
     directory = os.open(path.parent, os.O_RDONLY)
     with socket.socket(socket.AF_UNIX) as server:
@@ -57,6 +63,7 @@ def folder(path: Path) -> None:
 KINDS: dict[str, Callable[[Path], None]] = {
     "FIFO": fifo,
     "link to a FIFO": link_to_fifo,
+    "link to a file": link_to_file,
     "socket": listening,
     "device": endless,
     "directory": folder,

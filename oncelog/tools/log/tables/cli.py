@@ -69,6 +69,7 @@ def import_(data_dir: Path, dsn: Dsn, schema: str, as_json: bool) -> None:
     """
     from oncelog.broker.storage.local.data_directory import ForeignDirectoryError, check_data_directory
     from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
+    from oncelog.tools.held_directory import check_directories
     from oncelog.tools.log.tables.content import METADATA
     from oncelog.tools.log.tables.filling import CannotImport, Source, fill
 
@@ -76,6 +77,7 @@ def import_(data_dir: Path, dsn: Dsn, schema: str, as_json: bool) -> None:
         fail(f"{data_dir} is not a data directory of a broker.", EXIT_NOT_READ)
     disk = RealDisk(data_dir, read_only=True)
     try:
+        check_directories(data_dir)
         check_data_directory(disk, METADATA.name)
         disk.lock()
         source = Source(disk)
@@ -92,7 +94,7 @@ def import_(data_dir: Path, dsn: Dsn, schema: str, as_json: bool) -> None:
     except CannotImport as error:
         fail(f"{error}; nothing was imported.", EXIT_DAMAGED if error.is_damaged else EXIT_NOT_READ)
     except OSError as error:
-        fail(f"cannot read {data_dir}: {error.strerror or error}.", EXIT_NOT_READ)
+        fail(f"cannot read {error.filename or data_dir}: {error.strerror or error}.", EXIT_NOT_READ)
     finally:
         disk.close()
     count = len(source.logs) - 1

@@ -1,0 +1,258 @@
+"""A directory that is held open by a command: what the command reads and writes in it is in it.
+
+Owns: names within a directory, the walk over a data directory, which entries are refused. Does not own: which files are
+copied, and what for (`backup`, `adopt`, `graduate`).
+
+Commands run as root, and the directory belongs to a service. Its owner may put links, FIFOs and devices into it, also
+between a look and a use, and names with `..` into a list of files. So each name is opened below the descriptor of its
+directory, no link is followed, and what is checked is what was opened. Only the directory itself, which an operator has
+named, may be reached by a link.
+
+Invariants
+- The path of a file is `name` or `directory/name`.
+- Root takes no file with a second name (a hard link) that belongs to another user than its directory does: to give a
+  file a name takes no right to read it.
+"""
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from oncelog.broker.storage.local.partition_directory import partition_of
+from oncelog.broker.system.regular_files import open_regular, require_regular
+
+ROOT = 0
+_OPENED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_OUTSIDE = frozenset(("", ".", ".."))
+
+
+class HeldDirectory:
+    """A directory by its descriptor, for a `with` block. Each method raises OSError, with the whole path."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: Path, descriptor: int | None = None) -> None:
+        self.path = path
+        self._descriptor = os.open(path, _OPENED) if descriptor is None else descriptor
+
+    def __enter__(self) -> "HeldDirectory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    @property
+    def owner(self) -> tuple[int, int]:
+        """The ids of the user and the group."""
+        status = os.fstat(self._descriptor)
+        return status.st_uid, status.st_gid
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self._descriptor))
+
+    def files(self) -> Iterator[tuple[str, int]]:
+        """Yield the path and the size of each file, here and in the directories of partitions. Raises OSError for
+        whatever else is there; what disappears meanwhile is left out."""
+        for directory, name, status in self._walk():
+            directory._require_own(name, status)
+            yield name if directory is self else f"{directory.path.name}/{name}", status.st_size
+
+    def _walk(self) -> Iterator[tuple["HeldDirectory", str, os.stat_result]]:
+        for name in self.names():
+            status = self._status(name)
+            if status is None:
+                continue
+            if not stat.S_ISDIR(status.st_mode):
+                yield self, name, status
+            elif partition_of(name):
+                with self.within(name) as partition:
+                    found = ((each, partition._status(each)) for each in partition.names())
+                    yield from ((partition, each, status) for each, status in found if status is not None)
+
+    def check(self) -> None:
+        """Raises OSError with the name of what is there and no regular file."""
+        for _ in self.files():
+            pass
+
+    # --- a directory in this one
+
+    def within(self, name: str) -> "HeldDirectory":
+        self._require_name(name)
+        try:
+            return HeldDirectory(self.path / name, os.open(name, _OPENED | os.O_NOFOLLOW, dir_fd=self._descriptor))
+        except OSError as error:
+            self._refuse_link(name)
+            self._fail(error, name)
+
+    def make(self, name: str) -> "HeldDirectory":
+        """Make a directory, accessible only to its owner, and open it."""
+        self._require_name(name)
+        try:
+            os.mkdir(name, 0o700, dir_fd=self._descriptor)
+        except OSError as error:
+            self._fail(error, name)
+        made = self.within(name)
+        if made.owner[0] == os.geteuid():
+            return made
+        with made:
+            raise OSError(errno.EEXIST, "replaced just now by another directory", str(made.path))
+
+    @contextmanager
+    def directory_of(self, path: str) -> Iterator[tuple["HeldDirectory", str]]:
+        """Yield the directory of a file, and the file's name in it."""
+        where, _, name = path.rpartition("/")
+        self._require_name(name)
+        if not where:
+            yield self, name
+            return
+        with self.within(where) as directory:
+            yield directory, name
+
+    # --- a file
+
+    def open(self, path: str, flags: int = os.O_RDONLY) -> int:
+        with self.directory_of(path) as (directory, name):
+            return directory._open(name, flags)
+
+    def _open(self, name: str, flags: int) -> int:
+        try:
+            descriptor = open_regular(name, flags, directory=self._descriptor)
+        except OSError as error:
+            self._fail(error, name)
+        try:
+            self._require_own(name, os.fstat(descriptor))
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def create(self, path: str) -> int:
+        """Open a file that does not exist yet, for writing."""
+        return self.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+    def read(self, path: str) -> bytes:
+        with open(self.open(path), "rb") as file:
+            return file.read()
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file that does not exist yet; it is durable, except for its name."""
+        with open(self.create(path), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def link(self, path: str, target: "HeldDirectory") -> None:
+        """Give a file a second name, the same one in the other directory."""
+        with self.directory_of(path) as (directory, name):
+            # What was linked is looked at, and not what had the name before.
+            before = directory._status(name)
+            os.link(
+                name,
+                name,
+                src_dir_fd=directory._descriptor,
+                dst_dir_fd=target._descriptor,
+                follow_symlinks=False,
+            )
+            status = target._status(name)
+            if before is None or status is None or not os.path.samestat(before, status):
+                raise OSError(errno.ESTALE, "replaced just now by another file", str(directory.path / name))
+            directory._require_own(name, before)
+
+    def remove(self, name: str) -> None:
+        """Remove an entry of this directory, if it exists, with all that is in it. A link ends there."""
+        status = self._status(name)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            shutil.rmtree(name, dir_fd=self._descriptor)
+        elif status is not None:
+            os.unlink(name, dir_fd=self._descriptor)
+
+    def rename(self, name: str, new_name: str) -> None:
+        os.replace(name, new_name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def sync(self) -> None:
+        """Make the names in this directory durable."""
+        os.fsync(self._descriptor)
+
+    def give(self, owner: tuple[int, int]) -> None:
+        """Give what root has made here, and in the directories of partitions, to another user and a group. A file with
+        a second name stays whose it is: it may be that of a directory of Apache Kafka."""
+        for name in filter(partition_of, self.names()):
+            status = self._status(name)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                with self.within(name) as partition:
+                    if partition.owner[0] == ROOT:
+                        partition.give_itself(owner)
+        for directory, name, status in self._walk():
+            if _is_roots_alone(status):
+                descriptor = directory._open(name, os.O_RDONLY)
+                try:
+                    if _is_roots_alone(os.fstat(descriptor)):
+                        os.fchown(descriptor, *owner)
+                finally:
+                    os.close(descriptor)
+
+    def give_itself(self, owner: tuple[int, int]) -> None:
+        os.fchown(self._descriptor, *owner)
+
+    def _status(self, name: str) -> os.stat_result | None:
+        try:
+            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def _require_own(self, name: str, status: os.stat_result) -> None:
+        require_regular(self.path / name, status.st_mode)
+        if status.st_nlink > 1 and os.geteuid() == ROOT and status.st_uid != self.owner[0]:
+            kind = "a hard link to a file of another user than its directory's"
+            raise OSError(errno.ENXIO, kind, str(self.path / name))
+
+    def _refuse_link(self, name: str) -> None:
+        status = self._status(name)
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            raise OSError(errno.ENXIO, "a symbolic link, and no directory", str(self.path / name))
+
+    def _require_name(self, name: str) -> None:
+        if name in _OUTSIDE or "/" in name:
+            raise OSError(errno.EINVAL, f"{name!r} is no name within it", str(self.path))
+
+    def _fail(self, error: OSError, name: str) -> NoReturn:
+        raise OSError(error.errno, error.strerror, str(self.path / name)) from error
+
+
+def _is_roots_alone(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and (status.st_uid, status.st_nlink) == (ROOT, 1)
+
+
+@contextmanager
+def kept_by_its_owner(data_dir: Path) -> Iterator[None]:
+    """What root makes in a directory of another user belongs to that user at the end: a broker that runs as its owner
+    can use it. Raises OSError."""
+    try:
+        yield
+    finally:
+        if os.geteuid() == ROOT and data_dir.is_dir():
+            with HeldDirectory(data_dir) as directory:
+                if directory.owner[0] != ROOT:
+                    directory.give(directory.owner)
+
+
+def check_directories(data_dir: Path) -> None:
+    """Check that no directory of a partition is a link, for what reports each file by itself. Raises OSError."""
+    with HeldDirectory(data_dir) as directory:
+        for name in filter(partition_of, directory.names()):
+            directory._refuse_link(name)
+
+
+def check_files(data_dir: Path) -> None:
+    """Check before anything is changed that a directory and those of its partitions have nothing but regular files.
+    Raises OSError with the name of what is none."""
+    with HeldDirectory(data_dir) as directory:
+        directory.check()
