@@ -11,8 +11,19 @@ PACKAGE = "."
 """What pip installs in a checkout. `oncelog`, once a package index has it."""
 _ROOT = Path(__file__).resolve().parent.parent
 PAGES = (_ROOT / "README.md", *sorted((_ROOT / "docs").rglob("*.md")))
-_WITH_EXTRAS = re.compile(r"(pip install\s+)'(?:\.|oncelog)(\[[a-z,]+\])'")
-_ALONE = re.compile(r"(pip install\s+)(?:\.|oncelog)(?=[\s`]|$)")
+_INSTALL = r"(pip install\s+(?:-\S+\s+)*)"
+_WITH_EXTRAS = re.compile(rf"{_INSTALL}'(?:\.|oncelog)(\[[a-z,-]+\])'")
+_ALONE = re.compile(rf"{_INSTALL}(?:\.|oncelog)(?=[\s`]|$)")
+
+
+SAYS_ITS_VERSION = "oncelog --version"
+"""What ends each such command of a page: one that installs nothing, and says nothing, is noticed there."""
+
+
+def commands_of(text: str) -> list[str]:
+    """The lines of a page's shell blocks that install this package."""
+    blocks = re.findall(r"^```(?:bash|console)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if "pip install" in line]
 
 
 def with_install_lines(text: str) -> str:

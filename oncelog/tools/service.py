@@ -145,7 +145,7 @@ def next_steps(config_file: Path, data_dir: Path, user: str) -> list[str]:
     settings = shlex.quote(str(config_file))
     return [
         f"id {user} || useradd --system --user-group --home-dir {directory} --shell /usr/sbin/nologin {user}",
-        f"install -d -m 0700 {data} && chown -R {user}: {data}",
+        f"install -d -m 0700 {data} && chown -R {user}:{user} {data}",
         f"chgrp {user} {settings} && chmod 0640 {settings}",
         "systemctl daemon-reload",
         "systemctl enable --now oncelog",

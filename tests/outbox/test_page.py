@@ -3,14 +3,14 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from oncelog.testing import Broker
 from tests.support.command_tree import commands
-from tests.support.patience import PATIENCE_S
 from tests.support.postgres import need_programs, started
+from tests.support.walkthrough import Step, walk
 
 psycopg = pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 ROOT = Path(__file__).parents[2]
@@ -18,50 +18,65 @@ PAGE = (ROOT / "docs" / "operate" / "outbox.md").read_text(encoding="utf-8")
 COMPOSE = (ROOT / "docs" / "operate" / "outbox-compose.yml").read_text(encoding="utf-8")
 
 
-def block(language: str) -> str:
-    (found,) = re.findall(f"```{language}\n(.*?)```", PAGE, re.DOTALL)[:1]
-    return str(found)
+_BLOCK = re.compile(r"^```(bash|text|sql|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CREATEDB = """
+import sys, psycopg
+psycopg.connect("dbname=postgres", autocommit=True).execute(f"create database {sys.argv[1]}")
+"""
+_PSQL = """
+import sys, psycopg
+_, quiet, database, *rest = sys.argv
+connection = psycopg.connect(dbname=database, autocommit=True)
+for statement in rest[1::2] or [sys.stdin.read()]:
+    connection.execute(statement)
+"""
+"""What PostgreSQL's programs of these names do, which the wheel's server has not."""
 
 
-def test_what_the_page_says_brings_a_payment_from_one_database_into_another() -> None:
+def steps() -> Iterator[Step]:
+    """The page from its top to the end of its program: commands, SQL and Python, as they are typed."""
+    for language, text in _BLOCK.findall(PAGE):
+        if language == "bash" and "pip install" not in text:
+            yield Step(text, "")
+        elif language == "sql":
+            yield Step(f"psql -q shop <<'END'\n{text}END\n", "")
+        elif language == "python":
+            yield Step(f"python - <<'END'\n{text}END\n", "")
+            return
+        elif language == "text":
+            yield Step("", text)
+
+
+def typed() -> list[Step]:
+    """Each command with what is printed by it."""
+    found: list[Step] = []
+    for step in steps():
+        if step.command:
+            found.append(step)
+        else:
+            found[-1] = found[-1]._replace(printed=step.printed)
+    return found
+
+
+def test_what_the_page_says_brings_a_payment_from_one_database_into_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Typed from its top, on a machine with nothing but PostgreSQL."""
     need_programs()
     servers = started({"fsync": "off"})
     server = next(servers)
     try:
-        with Broker() as broker, psycopg.connect(server.dsn, autocommit=True) as connection:
-            broker.create_topic("payments")
-            for name in ("shop", "ledger"):
-                connection.execute(f"create database {name}")
-            places = {
-                "postgresql://localhost/shop": server.dsn_of("shop"),
-                "postgresql://localhost/ledger": server.dsn_of("ledger"),
-                "localhost:9092": broker.bootstrap_servers,
-            }
-            _, install, run = (line.partition("#")[0] for line in filled("bash", places).splitlines())
-            command = [sys.executable, "-m"]
-            subprocess.run([*command, *install.split()], cwd=ROOT, check=True, capture_output=True)
-            with psycopg.connect(server.dsn_of("shop"), autocommit=True) as shop:
-                shop.execute("create table accounts (id int primary key, cents bigint)")
-                shop.execute("insert into accounts values (7, 5000)")
-                shop.execute(block("sql"))
-            relay = subprocess.Popen([*command, *run.split()], cwd=ROOT, stdout=subprocess.DEVNULL)
-            try:
-                program = [sys.executable, "-c", filled("python", places)]
-                subprocess.run(program, cwd=ROOT, check=True, timeout=PATIENCE_S)
-            finally:
-                relay.kill()
-                relay.wait()
-            with psycopg.connect(server.dsn_of("ledger")) as ledger:
-                assert ledger.execute("select account, cents from balances").fetchall() == [(7, -990)]
+        for name, value in {"PGHOST": "127.0.0.1", "PGPORT": str(server.port), "PGUSER": "postgres"}.items():
+            monkeypatch.setenv(name, value)
+        programs = {}
+        for name, script in {"createdb": _CREATEDB, "psql": _PSQL}.items():
+            (tmp_path / f"{name}.py").write_text(script)
+            programs[name] = f'exec "{sys.executable}" "{tmp_path / name}.py" "$@"'
+        walk(typed(), tmp_path, programs)
+        with psycopg.connect(server.dsn_of("ledger")) as ledger:
+            assert ledger.execute("select account, cents from balances").fetchall() == [(7, -990)]
     finally:
-        servers.close()  # type: ignore[attr-defined]  # a generator
-
-
-def filled(language: str, places: dict[str, str]) -> str:
-    text = block(language)
-    for name, place in places.items():
-        text = text.replace(name, place)
-    return text
+        servers.close()
 
 
 def test_the_compose_file_has_commands_that_there_are() -> None:
