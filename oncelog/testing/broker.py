@@ -4,7 +4,9 @@ Owns: what outlives a crash: the disk, the port, how far time was moved. Does no
 how it is asked (the public client and fault injection, so that it is no other broker than the one that users run).
 """
 
+import os
 import shutil
+import socket
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -40,6 +42,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Setting = str | int | bool
 _POLL_MS = 1_000
+_FARTHEST_S = 10 * 366 * 86_400
+"""The bound of fault injection for one step."""
 _FOR_TESTS: Mapping[str, Setting] = {
     # Kafka's own waits three seconds for further members before a group's first rebalance.
     "group.initial.rebalance.delay.ms": 0,
@@ -85,6 +89,8 @@ class Clock:
         """Let this time pass in the broker at once, as if the machine had slept: what is due by then runs, such as
         timeouts of transactions and sessions, and the checks for old segments, old offsets and logs to compact. These
         three look at the timestamps of records and offsets: those that clients set themselves are the machine's."""
+        if not 0 <= seconds <= _FARTHEST_S:
+            raise ValueError(f"clock.advance({seconds!r}): time moves on by 0 to {_FARTHEST_S} seconds, never back")
         step_ms = round(seconds * 1000)
         self._broker.faults.advance_time(step_ms)
         self.ahead_ms += step_ms
@@ -147,6 +153,8 @@ class Broker:
         if it cannot run, RuntimeError with what it said if it is a process."""
         if self._life is not None:
             raise RuntimeError("the broker is running: stop it first, or use restart()")
+        if self._port:
+            self._check_port()
         if self._disk is None:
             self._disk = self._new_disk()
         listener = {"listeners": f"PLAINTEXT://127.0.0.1:{self._port}"}
@@ -455,8 +463,21 @@ class Broker:
 
     def _running(self) -> Life:
         if self._life is None:
-            raise RuntimeError("the broker is not running: start it, or use it in a `with` block")
+            if self._disk is None:
+                raise RuntimeError("the broker is not running: start it, or use it in a `with` block")
+            ended = "killed" if self._has_crashed else "stopped"
+            raise RuntimeError(f"the broker was {ended}: restart() starts it again, on the same port and data")
         return self._life
+
+    def _check_port(self) -> None:
+        """Raise StartError if another program has the port."""
+        try:
+            socket.create_server(("127.0.0.1", self._port)).close()
+        except OSError as error:
+            raise StartError(
+                f"the broker cannot have port {self._port} ({os.strerror(error.errno or 0)}): end what listens there, or "
+                "leave out `port=`, and the broker picks a free one"
+            ) from None
 
     def _admin_port(self) -> "HttpPort":
         with self._lock:

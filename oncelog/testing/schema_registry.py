@@ -101,7 +101,7 @@ class SchemaRegistry:
             case ["GET", "schemas", "types"]:
                 return ["JSON", "PROTOBUF", "AVRO"]
             case ["POST", "compatibility", "subjects", subject, "versions", *number]:
-                against = [subjects.version(subject, number[0])] if number else None
+                against = subjects.versions_to_check(subject, number[0]) if number else None
                 conflicts = subjects.conflicts(subject, body, against)
                 return {"is_compatible": not conflicts, "messages": conflicts}
             case ["GET", "config"]:

@@ -15,6 +15,8 @@ from oncelog.testing.avro_compatibility import NotAvro, can_read, parse
 
 TOPIC = "_schemas"
 _DEFAULT_LEVEL = "BACKWARD"
+_LATEST = ("latest", "-1")
+_NO_SUBJECT = 40401
 _LEVELS = ("NONE", "BACKWARD", "FORWARD", "FULL", "BACKWARD_TRANSITIVE", "FORWARD_TRANSITIVE", "FULL_TRANSITIVE")
 _TYPES = ("AVRO", "JSON", "PROTOBUF")
 StoredPair = tuple[bytes, bytes]
@@ -100,14 +102,26 @@ class Subjects:
 
     def version(self, subject: str, number: str) -> Version:
         """Return a version by its number or as "latest". Raises Refusal."""
-        live = self._known(subject)
-        if number in ("latest", "-1"):
-            return live[-1]
-        if not number.isdecimal() or int(number) == 0:
+        if number not in _LATEST and (not number.isdecimal() or int(number) == 0):
             raise Refusal(42202, f"The specified version '{number}' is not a valid version id.")
+        live = self._known(subject)
+        if number in _LATEST:
+            return live[-1]
         for each in live:
             if each.number == int(number):
                 return each
+        raise Refusal(40402, f"Version {number} not found.")
+
+    def versions_to_check(self, subject: str, number: str) -> list[Version]:
+        """Return the version with which a schema is compared: none for "latest" of a subject that has none yet, with
+        which any schema is compatible, as in Confluent's since 7.2. Raises Refusal."""
+        try:
+            return [self.version(subject, number)]
+        except Refusal as error:
+            if error.code != _NO_SUBJECT:
+                raise
+        if number in _LATEST:
+            return []
         raise Refusal(40402, f"Version {number} not found.")
 
     def schema(self, schema_id: int) -> Schema:
@@ -139,6 +153,8 @@ class Subjects:
         """Return why this schema is not compatible with those versions, by default with those that the subject's level
         asks for. Raises Refusal."""
         schema, level = _checked(body), self.level(subject, or_default=True)
+        if schema.type == "AVRO":
+            self._parsed(schema)
         if against is None:
             live = self._live(subject)
             against = live if level.endswith("_TRANSITIVE") else live[-1:]
@@ -155,8 +171,6 @@ class Subjects:
         for each in self._live(subject):
             if each.schema == schema:
                 return each.id, []
-        if schema.type == "AVRO":
-            self._parsed(schema)
         if conflicts := self.conflicts(subject, body):
             text = "Schema being registered is incompatible with an earlier schema for subject"
             raise Refusal(409, f'{text} "{subject}": {"; ".join(conflicts)}')
@@ -191,7 +205,7 @@ class Subjects:
     def _known(self, subject: str) -> list[Version]:
         live = self._live(subject)
         if not live:
-            raise Refusal(40401, f"Subject '{subject}' not found.")
+            raise Refusal(_NO_SUBJECT, f"Subject '{subject}' not found.")
         return live
 
     def _between(self, schema: Schema, other: Version, level: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oncelog import AbortableError, KafkaError, ProducerFenced, TopicPartition
-from oncelog.broker.config.settings import ConfigError
+from oncelog.broker.config.settings import ConfigError, StartError
 from oncelog.broker.storage.local.data_directory import ADOPTED
 from oncelog.faults import Action, Point, Rule, Selector
 from oncelog.sync import Consumer, Producer
@@ -288,5 +288,39 @@ def test_a_broker_that_does_not_run_and_a_mistyped_storage_are_told_at_once() ->
     for use in (lambda: Broker().produce("orders", b"1"), lambda: Broker().records("orders"), lambda: Broker().faults):
         with pytest.raises(RuntimeError, match="the broker is not running: start it"):
             use()
+    with Broker() as broker:
+        broker.kill()
+        with pytest.raises(RuntimeError, match=r"the broker was killed: restart\(\) starts it again"):
+            broker.topics()
+        broker.restart()
+        broker.stop()
+        with pytest.raises(RuntimeError, match=r"the broker was stopped: restart\(\) starts it again"):
+            broker.clock.now_ms()
+    with pytest.raises(RuntimeError, match="the broker is not running: start it"):
+        broker.topics()
     with pytest.raises(ValueError, match="storage='dsk': it is 'memory', 'disk', 'postgresql://…' or a pathlib"):
         Broker(storage="dsk")
+
+
+@pytest.mark.parametrize("process", [False, True])
+def test_a_port_that_is_taken_is_named_with_what_to_do(process: bool) -> None:
+    """At the first start, and at a later one: the argument is named, and no option of a command."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(StartError, match=f"cannot have port {port} .*leave out `port=`") as refused:
+            Broker(port=port, process=process).start()
+    assert "--listen" not in str(refused.value)
+    with Broker(port=port, process=process) as broker:
+        broker.stop()
+        with socket.create_server(("127.0.0.1", port)), pytest.raises(StartError, match="end what listens there"):
+            broker.start()
+        broker.start()
+
+
+@pytest.mark.parametrize("seconds", [-1, -0.001, float("nan"), float("inf"), 10 * 366 * 86_400 + 1])
+def test_a_clock_that_cannot_be_moved_so_says_how_it_can(seconds: float) -> None:
+    with Broker() as broker:
+        with pytest.raises(ValueError, match="time moves on by 0 to 316224000 seconds, never back"):
+            broker.clock.advance(seconds)
+        assert broker.clock.ahead_ms == 0
+        broker.clock.advance(0)

@@ -177,6 +177,23 @@ def ask(broker: Broker, method: str, path: str, body: str | None = None) -> tupl
         return error.code, json.load(error)["error_code"]
 
 
+def test_any_schema_is_compatible_with_a_subject_that_has_none_yet() -> None:
+    """With its latest version and with all; a version by its number is not there. Also once the subject was deleted.
+    The schema itself must be one."""
+    with Broker(schema_registry=True) as broker:
+        path, body = "/compatibility/subjects/new-value/versions", json.dumps({"schema": ORDER})
+        for _ in range(2):
+            for which in ("/latest", "/-1", ""):
+                code, answer = ask(broker, "POST", path + which, body)
+                assert (code, answer["is_compatible"]) == (200, True), which
+                assert ask(broker, "POST", path + which, '{"schema": "\\"Unknown\\""}') == (422, 42201)
+            assert ask(broker, "POST", f"{path}/1", body) == (404, 40402)
+            assert ask(broker, "POST", f"{path}/x", body) == (422, 42202)
+            assert client(broker).test_compatibility("new-value", Schema(ORDER, "AVRO"))
+            client(broker).register_schema("new-value", Schema(OTHER, "AVRO"))
+            client(broker).delete_subject("new-value")
+
+
 def test_what_is_wrong_gets_confluents_codes() -> None:
     with Broker(schema_registry=True) as broker:
         client(broker).register_schema("orders-value", Schema(ORDER, "AVRO"))

@@ -21,6 +21,7 @@ JAVA_CLASSES = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
 }
 _SHOWN = "--formatter-property print.key=true --formatter-property print.partition=true --formatter-property "
@@ -96,13 +97,18 @@ CALLS = (
     Call("kafka-get-offsets --topic orders"),
     Call("kafka-get-offsets --topic lines --time -2"),
     Call("kafka-get-offsets --topic missing"),
+    Call("kafka-cluster cluster-id"),
+    Call("kafka-cluster list-endpoints"),
+    Call("kafka-cluster list-endpoints --include-fenced-brokers"),
+    Call("kafka-cluster unregister --id 9"),
     Call("kafka-broker-api-versions"),
 )
 
 
 def words_of(call: Call, bootstrap: str) -> list[str]:
     script, *words = call.line.split()
-    return [script, "--bootstrap-server", bootstrap, *words]
+    command = [words.pop(0)] if words and not words[0].startswith("-") else []
+    return [script, *command, "--bootstrap-server", bootstrap, *words]
 
 
 def written(run: Callable[[Call], tuple[int, str]], bootstrap: str) -> str:
@@ -112,7 +118,8 @@ def written(run: Callable[[Call], tuple[int, str]], bootstrap: str) -> str:
     for call in CALLS:
         code, printed = run(call)
         lines = sorted(_in_order(line.rstrip()) for line in printed.replace(bootstrap, "BROKER").splitlines())
-        shown = "\n".join(re.sub(r"TopicId: \S+", "TopicId: ID", line) for line in lines)
+        shown = "\n".join(re.sub(r"(TopicId|Cluster ID): \S+", r"\1: ID", line) for line in lines)
+        shown = re.sub(rf"\b{bootstrap.rpartition(':')[2]}\b", "PORT ", shown)
         parts.append(f"$ {call.line}\n{shown}\n= {code}\n")
     return "\n".join(parts)
 

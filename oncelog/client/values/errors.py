@@ -192,7 +192,8 @@ class InvalidState(FatalError):
 
 
 class ProducerFenced(FatalError):
-    """This producer's epoch is no longer current; the coordinator has aborted its transaction, or will.
+    """Another producer has taken over this transactional id, or the transaction was open for too long: the coordinator
+    has aborted it, or will.
 
     `by`: "instance" if another producer with the same transactional id has started, "timeout" if the coordinator
     aborted a transaction that was open for too long, "operator" if `Admin.fence_producer` or `oncelog txn fence` did
@@ -200,14 +201,17 @@ class ProducerFenced(FatalError):
     block it is "unknown". `commit_unknown`: a commit had been sent, so its outcome is not known.
     """
 
-    default_hint = (
-        "another producer with this transactional id took over, or the transaction timed out: "
-        "stop, or create a new producer"
-    )
+    default_hint = "let the other one work, or create a new producer, which takes the id back"
+    _happened: ClassVar[dict[FencedBy, str]] = {
+        "unknown": "another producer has taken over this transactional id, or the transaction was open for too long",
+        "instance": "another producer has taken over this transactional id",
+        "timeout": "the transaction was open for too long",
+        "operator": "an operator has fenced this transactional id",
+    }
     _hints: ClassVar[dict[FencedBy, str]] = {
-        "instance": "another producer with this transactional id took over: stop this one, or give each its own id",
-        "timeout": "the transaction was open for too long: make shorter ones, or raise transaction_timeout_ms",
-        "operator": "an operator fenced this transactional id: a new producer may take it again",
+        "instance": "if it is a second instance: stop this one, or give each its own id",
+        "timeout": "make shorter ones, or raise transaction_timeout_ms",
+        "operator": "a new producer may take it again",
     }
 
     def __init__(
@@ -219,14 +223,21 @@ class ProducerFenced(FatalError):
         by: FencedBy = "unknown",
         commit_unknown: bool = False,
     ) -> None:
-        super().__init__(message, code=code, hint=hint or self._hints.get(by, ""))
+        # What happened comes first, and the protocol's word for it last: a restart fences as well, and is no alarm.
+        super().__init__(self._said(message or self._happened[by], code), hint=hint or self._hints.get(by, ""))
+        self.code = code
         self.by: FencedBy = by
         self.commit_unknown = commit_unknown
 
     def _attribute_to(self, by: FencedBy) -> None:
         """Set the cause of the fence, as the coordinator reported it."""
         self.by, self.hint = by, self._hints.get(by, self.hint)
+        self.message = self._said(self._happened[by], self.code)
         self.args = (f"{self.message} ({self.hint})",)
+
+    @staticmethod
+    def _said(happened: str, code: ErrorCode | None) -> str:
+        return happened if code is None else f"{happened}: {code.name}"
 
 
 _CLASSES: dict[ErrorCode, type[KafkaError]] = {
@@ -315,6 +326,8 @@ def error_for(code: int, message: str = "") -> KafkaError:
     kind = _CLASSES.get(known)
     if kind is None:
         kind = RetriableError if known.retriable else ConfigError
+    if kind is ProducerFenced:
+        return ProducerFenced(code=known)
     return kind(message, code=known, hint=_HINTS.get(known, "") or _not_of_topics(message))
 
 

@@ -31,6 +31,8 @@ class Script:
     required: tuple[str, ...] = ("bootstrap-server",)
     others: frozenset[str] = frozenset()
     """Options of Kafka's script that this one does not have."""
+    commands: tuple[str, ...] = ()
+    """The words of which one comes first, before the options."""
     accepts_anything: bool = False
     """True if the function reads the words itself."""
 
@@ -106,6 +108,7 @@ def parsed(name: str, script: Script, words: Sequence[str]) -> Options:
         return Options(name, frozenset(), {}, tuple(words))
     flags, given = set(), dict[str, list[str]]()
     left = list(words)
+    command = _command(name, script, left)
     while left:
         word, equals, value = left.pop(0).partition("=")
         option = word.removeprefix("-").removeprefix("-")  # Kafka's scripts take `-topic` too
@@ -121,11 +124,20 @@ def parsed(name: str, script: Script, words: Sequence[str]) -> Options:
             raise Wrong(f"Option {option} requires an argument")
         else:
             given.setdefault(option, []).append(value if equals else left.pop(0))
-    options = Options(name, frozenset(flags), given)
+    options = Options(name, frozenset(flags), given, (command,) if command else ())
     for each in script.required:
         if each not in options:
             raise Wrong(f"--{each} must be specified")
     return options
+
+
+def _command(name: str, script: Script, left: list[str]) -> str:
+    """Take the command from the front of the words; empty if the script has none, or is asked about itself."""
+    if not script.commands or {"--help", "--version"} & {*left}:
+        return ""
+    if not left or left[0] not in script.commands:
+        raise Wrong(f"{name}: its first word is one of {', '.join(script.commands)}")
+    return left.pop(0)
 
 
 def client_security(options: Options) -> "SecurityOptions":

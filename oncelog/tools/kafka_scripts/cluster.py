@@ -1,4 +1,5 @@
-"""`kafka-broker-api-versions` and `kafka-get-offsets`, and what other images bring for health checks: `cub`, `nc -z`.
+"""`kafka-broker-api-versions`, `kafka-cluster` and `kafka-get-offsets`, and what other images bring for health checks:
+`cub`, `nc -z`.
 
 Owns: Kafka's words, and those parts of `cub` and `nc` that wait for a broker.
 """
@@ -47,6 +48,31 @@ def _api(key: int, versions: tuple[int, int] | None) -> str:
         return f"{name}({key}): UNSUPPORTED"
     low, high = versions
     return f"{name}({key}): {low if low == high else f'{low} to {high}'} [usable: {high}]"
+
+
+_ENDPOINT = "{:<10} {:<{width}} {:<10} {:<10} {:<10} {:<15}"
+
+
+def cluster(options: Options) -> int:
+    async def work(admin: "Admin") -> int:
+        described = await admin.describe_cluster()
+        match options.words[0]:
+            case "cluster-id":
+                out(f"Cluster ID: {described.cluster_id}")
+            case "list-endpoints":
+                width = max((len(host) for host, _ in described.nodes.values()), default=0)
+                out(_ENDPOINT.format("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE", width=width))
+                for node_id, (host, port) in sorted(described.nodes.items()):
+                    out(_ENDPOINT.format(node_id, host, port, "null", "unfenced", "broker", width=width))
+            case _:
+                options.value("id")
+                node_id = options.number("id", -1)
+                if node_id not in described.nodes:
+                    raise Wrong(f"Broker ID {node_id} is not currently registered")
+                raise Wrong(f"broker {node_id} serves this cluster: it registers itself, and ends with its process")
+        return 0
+
+    return ask(options, work)
 
 
 _TIMES = {"-1": "latest", "-2": "earliest", "-3": "max_timestamp", "latest": "latest", "earliest": "earliest"}

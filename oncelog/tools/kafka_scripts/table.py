@@ -15,6 +15,7 @@ def _script(
     values: str = "",
     others: str = "",
     required: tuple[str, ...] = ("bootstrap-server",),
+    commands: str = "",
 ) -> Script:
     return Script(
         f"{_HERE}.{run}",
@@ -22,6 +23,7 @@ def _script(
         frozenset((*values.split(), *_COMMON)),
         required,
         frozenset(others.split()),
+        tuple(commands.split()),
     )
 
 
@@ -74,6 +76,13 @@ SCRIPTS = {
         "topic time partitions broker-list",
         "topic-partitions",
         required=(),
+    ),
+    "kafka-cluster": _script(
+        "cluster:cluster",
+        "include-fenced-brokers",
+        "id",
+        "bootstrap-controller config",
+        commands="cluster-id unregister list-endpoints",
     ),
     "kafka-broker-api-versions": _script("cluster:broker_api_versions", others="bootstrap-controller"),
     "kafka-storage": _words("server:storage"),
