@@ -1,12 +1,14 @@
 """How to install an extra of this very package, for the hints of errors.
 
 Owns: the command. It names what this package was installed from (PEP 610: a checkout, a wheel, a repository), which
-works where no package index knows it, and its name alone if it came from an index.
+works where no package index knows it, and its name alone if it came from an index. The sources that run without being
+installed are named by their directory: a name would ask a public index for what it has not.
 """
 
 import json
 import shlex
 from importlib import metadata
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _NAME = "oncelog"
@@ -21,8 +23,8 @@ def _wanted(extra: str) -> str:
     name = f"{_NAME}[{extra}]"
     try:
         noted = metadata.distribution(_NAME).read_text("direct_url.json")
-    except metadata.PackageNotFoundError:  # it runs from its sources
-        noted = None
+    except metadata.PackageNotFoundError:
+        return shlex.quote(f"{Path(__file__).resolve().parents[1]}[{extra}]")
     if noted is None:
         return f"'{name}'"
     source = json.loads(noted)

@@ -92,8 +92,8 @@ def test_the_upgrade_of_one_vm_is_one_and_so_is_the_way_back(
 
 
 def test_no_line_asks_for_a_name_and_each_says_the_version() -> None:
-    """Options between the words, a name after others: however it is written."""
-    for page in PAGES:
+    """Options between the words, a name after others: however it is written; in the examples, too."""
+    for page in (*PAGES, *sorted((ROOT / "examples").rglob("*.py"))):
         text = page.read_text(encoding="utf-8")
         for what in re.findall(r"pip install([^`\n#&;]*)", text):
             assert not NAME.search(what), (page, what)

@@ -1,7 +1,7 @@
 """Ten tests that every service between two topics should have, here for one service with three clients.
 
-Owns: what has to hold. Does not own: the service. `pip install oncelog aiokafka confluent-kafka pytest` and `pytest`
-run them.
+Owns: what has to hold. Does not own: the service. `pip install . aiokafka confluent-kafka pytest` in the checkout, and
+`pytest` here run them.
 """
 
 import json

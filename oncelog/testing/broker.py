@@ -475,8 +475,8 @@ class Broker:
             socket.create_server(("127.0.0.1", self._port)).close()
         except OSError as error:
             raise StartError(
-                f"the broker cannot have port {self._port} ({os.strerror(error.errno or 0)}): end what listens there, or "
-                "leave out `port=`, and the broker picks a free one"
+                f"the broker cannot have port {self._port} ({os.strerror(error.errno or 0)}): end what listens there, "
+                "or leave out `port=`, and the broker picks a free one"
             ) from None
 
     def _admin_port(self) -> "HttpPort":
