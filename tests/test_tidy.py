@@ -91,6 +91,8 @@ SHORT_DEADLINES = {
     "tests/unit/client/": "virtual time",
     "tests/unit/observability/test_otlp.py": "less than the five seconds of what is not to be waited for",
 }
+# Where the file with the standard error of a daemon is named; all of them read it by tests/support/logged.py.
+READS_LOGS = ("tests/interop/test_secured_mistakes.py", "tests/support/daemon.py", "tests/test_tidy.py")
 # Started by targets of their own, a few at a time: make interop, test-spark, compose-test.
 OF_OTHER_TARGETS = (
     "tests/integration/",
@@ -436,6 +438,20 @@ def test_tests_have_no_deadline_that_a_busy_machine_breaks() -> None:
         found += [f"{name}:{line}" for line in short if not excused]
     _none(found)
     _none([f"{name} has no short deadline" for name in SHORT_DEADLINES if name not in used])
+
+
+def test_what_a_daemon_has_logged_is_read_as_whole_lines() -> None:
+    """Its last line may be cut where a page of the file ends: `Daemon.log` and `Daemon.events` leave that line out."""
+    _none(
+        [
+            f"{name}:{node.lineno}"
+            for name, path in _written("tests")
+            if name not in READS_LOGS
+            for node in _nodes(path)
+            if (isinstance(node, ast.Attribute) and node.attr == "stderr_path")
+            or (isinstance(node, ast.Constant) and str(node.value).endswith(".stderr"))
+        ]
+    )
 
 
 def _deadlines(path: Path) -> Iterator[tuple[int, float]]:

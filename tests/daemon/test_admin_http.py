@@ -17,16 +17,10 @@ from oncelog.faults import Action, ApiKey, ErrorCode, FaultClient, FaultsRefused
 from tests.conftest import Start
 from tests.support.confluent import new_topic, read_all
 from tests.support.daemon import Daemon
+from tests.support.faults import faults_of
 from tests.support.patience import PATIENCE_S
 
 ADMIN = "oncelog.admin.listen=127.0.0.1:0"
-
-
-def address_of(daemon: Daemon) -> str:
-    """The last one that was logged: a restart has another."""
-    lines = [line for line in daemon.stderr_path.read_text().splitlines() if "admin.ready" in line]
-    address: str = json.loads(lines[-1])["address"]
-    return address
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +32,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 @pytest.fixture
 def faults(broker: Daemon) -> Iterator[FaultClient]:
-    client = FaultClient(address_of(broker))
+    client = faults_of(broker)
     yield client
     client.remove_all()
 
@@ -143,7 +137,7 @@ def test_a_duplicate_that_comes_late_is_refused_and_its_answer_can_be_read(broke
 
 def test_a_crash_is_a_kill(start_daemon: Start) -> None:
     daemon = start_daemon(ADMIN)
-    FaultClient(address_of(daemon)).crash()
+    faults_of(daemon).crash()
     assert daemon.process.wait(PATIENCE_S) == -9
     daemon.kill()
     daemon.start()
@@ -151,7 +145,7 @@ def test_a_crash_is_a_kill(start_daemon: Start) -> None:
 
 def test_a_clean_stop_does_not_wait_for_what_is_held_and_the_next_start_goes_on(start_daemon: Start) -> None:
     daemon = start_daemon(ADMIN)
-    faults = FaultClient(address_of(daemon))
+    faults = faults_of(daemon)
     topic = new_topic(daemon)
     producer = begun(daemon, "held", **{"socket.timeout.ms": 60_000})
     faults.plant(Rule(Point.MARKER, Action.HOLD, Selector(transactional_id="held"), times=None))
@@ -189,7 +183,7 @@ def test_background_work_goes_on_after_the_wall_clock_was_set_back_by_a_month(tm
     )
     daemon = Daemon(tmp_path / "data", ADMIN, *settings)
     try:
-        faults = FaultClient(address_of(daemon))
+        faults = faults_of(daemon)
         begun(daemon, "before").abort_transaction(PATIENCE_S)
         faults.jump_wall_clock(-30 * 86_400_000)
         begun(daemon, "after").abort_transaction(PATIENCE_S)
@@ -265,13 +259,13 @@ LOCAL = "Host: localhost:9644"
     ids=lambda value: value[:60].decode("latin-1") if isinstance(value, bytes) else None,
 )
 def test_who_may_ask_and_what_is_refused(broker: Daemon, sent: bytes, status: int) -> None:
-    found, body = ask(address_of(broker), sent)
+    found, body = ask(broker.address_of("admin"), sent)
     assert found == status, body
     assert status == 200 or not body or json.loads(body).keys() == {"error"}
 
 
 def test_a_connection_that_asks_nothing_makes_way_for_a_new_one(broker: Daemon, faults: FaultClient) -> None:
-    host, _, port = address_of(broker).rpartition(":")
+    host, _, port = broker.address_of("admin").rpartition(":")
     waiting = [socket.create_connection((host, int(port)), 10) for _ in range(80)]
     try:
         for connection in waiting[:16]:
@@ -300,7 +294,7 @@ def test_an_address_that_others_could_reach_stops_the_start(tmp_path: Path, addr
 
 def test_nobody_listens_and_nothing_is_imported_unless_it_is_asked_for(start_daemon: Start) -> None:
     daemon = start_daemon()
-    assert "admin.ready" not in daemon.stderr_path.read_text()
+    assert daemon.events("admin.ready") == []
     unwanted = ("h11", "oncelog.broker.faults")
     code = f"import sys, oncelog.broker.daemon.app; print([name for name in {unwanted!r} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -315,12 +309,12 @@ def test_rules_in_a_file_hold_what_a_start_would_finish(start_daemon: Start, tmp
     producer = begun(daemon, "found")
     producer.produce(topic, b"promised")
     hold = Rule(Point.MARKER, Action.HOLD, Selector(transactional_id="found"))
-    FaultClient(address_of(daemon)).plant(hold)
+    faults_of(daemon).plant(hold)
     producer.commit_transaction(PATIENCE_S)
     daemon.kill()
     rules.write_text(json.dumps([hold.as_json()]))
     daemon.start()
-    faults = FaultClient(address_of(daemon))
+    faults = faults_of(daemon)
     assert (faults.state("found"), read_all(daemon, topic)) == ("PrepareCommit", [])
     faults.remove_all()
     for event in faults.follow():

@@ -52,7 +52,7 @@ def test_without_a_word_it_shows_what_kafka_showed_writes_nothing_and_says_how_t
         assert asyncio.run(shown(daemon.bootstrap)) == seen
     finally:
         assert daemon.stop() == 0
-    assert "--writable" in daemon.stderr_path.read_text()
+    assert "--writable" in daemon.log
     assert fingerprint(data_dir) == before
 
 
@@ -99,7 +99,7 @@ def test_our_client_is_told_at_once_why_a_topic_is_not_created(looking: Daemon) 
 
     with pytest.raises(KafkaError, match="read-only"):
         asyncio.run(create())
-    assert '"api":"CREATE_TOPICS"' in looking.stderr_path.read_text().replace(" ", "")
+    assert '"api":"CREATE_TOPICS"' in looking.log.replace(" ", "")
 
 
 def test_what_kafka_began_goes_on_here(adopted: tuple[Path, dict[str, Any]]) -> None:

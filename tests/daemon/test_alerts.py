@@ -106,8 +106,7 @@ def test_a_broker_reports_its_volume_and_when_its_certificates_end(start_daemon:
     certificates = Certificates(tmp_path)
     settings = [f"{key}={value}" for key, value in certificates.server_settings().items()]
     daemon = start_daemon("listeners=SSL://127.0.0.1:0", "oncelog.metrics.listen=127.0.0.1:0", *settings)
-    (ready,) = [line for line in daemon.stderr_path.read_text().splitlines() if "metrics.ready" in line]
-    shown = urlopen(f"http://{json.loads(ready)['address']}/metrics", timeout=PATIENCE_S).read().decode()
+    shown = urlopen(f"http://{daemon.address_of('metrics')}/metrics", timeout=PATIENCE_S).read().decode()
     found = {
         sample.name: (sample.labels, sample.value)
         for family in text_string_to_metric_families(shown)

@@ -1,6 +1,5 @@
 """Bytes that are no request cost their connection, once and with a reason in the log, and cost nobody else anything."""
 
-import json
 import random
 import socket
 import struct
@@ -92,8 +91,7 @@ def test_each_reason_is_logged_once_or_counted_with_its_like(start_daemon: Start
             connection.sendall(data)
             assert _is_closed_by_peer(connection)
     daemon.stop()
-    lines = [json.loads(line) for line in daemon.stderr_path.read_text().splitlines()]
-    closed = [line for line in lines if line["event"] == "connection.closed"]
+    closed = daemon.events("connection.closed")
     assert sum("peer" in line for line in closed) + sum(line.get("left_out", 0) for line in closed) == len(BAD_INPUT)
     assert len({line["reason"] for line in closed}) >= 5
 

@@ -1,6 +1,5 @@
 """`--timeout` bounds every command that asks a cluster, whatever that does not do."""
 
-import json
 import os
 import signal
 import socket
@@ -13,9 +12,10 @@ from click.testing import CliRunner
 
 from oncelog.cli import main
 from oncelog.client.blocking.clients import Admin, Producer
-from oncelog.faults import Action, FaultClient, Point, Rule, Selector
+from oncelog.faults import Action, Point, Rule, Selector
 from tests.support.command_tree import ARGUMENTS, ASKING
 from tests.support.daemon import Daemon
+from tests.support.faults import faults_of
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -111,9 +111,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         admin.create_topics("t")
         with producer.transaction() as transaction:
             transaction.send("t", b"one")
-    lines = [line for line in daemon.stderr_path.read_text().splitlines() if "admin.ready" in line]
-    faults = FaultClient(json.loads(lines[-1])["address"])
-    faults.plant(Rule(Point.APPEND, Action.NO_ROOM, Selector(), times=None))
+    faults_of(daemon).plant(Rule(Point.APPEND, Action.NO_ROOM, Selector(), times=None))
     yield daemon.bootstrap
     daemon.stop()
 

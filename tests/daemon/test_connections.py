@@ -1,6 +1,5 @@
 """Connections of the daemon, over real sockets: limits, listeners, clients that do not do their part."""
 
-import json
 import re
 import socket
 import struct
@@ -92,11 +91,6 @@ def resident_bytes(daemon: Daemon, field: str = "VmRSS") -> int:
     return int(kib) * 1024
 
 
-def log_lines(daemon: Daemon, event: str) -> list[dict[str, str]]:
-    lines = [json.loads(line) for line in daemon.stderr_path.read_text().splitlines()]
-    return [line for line in lines if line["event"] == event]
-
-
 # --- how many ---------------------------------------------------------------------------------------------------------
 
 
@@ -185,7 +179,7 @@ def test_connections_up_to_the_limit_leave_descriptors_for_logs_and_end_nothing(
     for connection in crowd[:10]:
         connection.sendall(api_versions(1))
         assert answered(connection) == 1
-    _until(lambda: bool(log_lines(daemon, "listener.no_descriptors")))
+    _until(lambda: bool(daemon.events("listener.no_descriptors")))
     broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name="late")], allow_auto_topic_creation=True), 12)
     for partition in range(60):
         data = PartitionProduceData(index=partition, records=batch())
@@ -197,7 +191,7 @@ def test_connections_up_to_the_limit_leave_descriptors_for_logs_and_end_nothing(
     for connection in crowd:
         connection.close()
     assert is_served(daemon, PATIENCE_S)
-    assert len(log_lines(daemon, "listener.no_descriptors")) == 1
+    assert len(daemon.events("listener.no_descriptors")) == 1
     broker.close()
     assert daemon.stop() == 0
 
@@ -380,7 +374,7 @@ def test_large_requests_that_stop_or_dribble_make_nobody_wait_for_long(start_dae
     _until(is_over)
     asking.join(PATIENCE_S)
     assert answer == [7]
-    reasons = [line["reason"] for line in log_lines(daemon, "connection.closed")]
+    reasons = [line["reason"] for line in daemon.events("connection.closed")]
     assert reasons
     assert all("memory for requests is short" in reason for reason in reasons)
 
@@ -450,7 +444,7 @@ def test_a_client_on_this_machine_is_not_warned_of(start_daemon: Start) -> None:
     daemon = start_daemon(f"listeners=PLAINTEXT://0.0.0.0:{port}", "advertised.listeners=PLAINTEXT://localhost:9")
     for host in filter(None, ("127.0.0.1", _own_address())):
         check_health(host, port, timeout_s=PATIENCE_S)
-    assert log_lines(daemon, "listener.not_reachable") == []
+    assert daemon.events("listener.not_reachable") == []
 
 
 def test_a_client_that_cannot_follow_is_warned_of_once(start_daemon: Start) -> None:
@@ -464,7 +458,7 @@ def test_a_client_that_cannot_follow_is_warned_of_once(start_daemon: Start) -> N
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S, source_address=(own, 0)) as connection:
             connection.sendall(api_versions(1))
             assert answered(connection) == 1
-    (warning,) = log_lines(daemon, "listener.not_reachable")
+    (warning,) = daemon.events("listener.not_reachable")
     assert (warning["peer"], warning["advertised"]) == (own, "localhost:9")
     assert "advertised.listeners=PLAINTEXT://HOST:9" in warning["message"]
 

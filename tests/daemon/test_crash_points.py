@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import Producer
 
-from oncelog.faults import Action, FaultClient, Point, Rule, Selector
+from oncelog.faults import Action, Point, Rule, Selector
 from tests.conftest import Start
-from tests.daemon.test_admin_http import ADMIN, address_of
+from tests.daemon.test_admin_http import ADMIN
 from tests.support.confluent import new_topic, read_all
+from tests.support.faults import faults_of
 from tests.support.patience import PATIENCE_S
 
 STATE = "__transaction_state"
@@ -39,7 +40,7 @@ def test_a_commit_survives_a_kill_at_any_of_its_writes(
         producer.produce(topic, b"%d" % partition, partition=partition)
     assert producer.flush(PATIENCE_S) == 0
     of = Selector(topic=topic, partition=1) if state is None else Selector(topic=STATE, state=state)
-    FaultClient(address_of(daemon)).plant(Rule(point, action, of))
+    faults_of(daemon).plant(Rule(point, action, of))
     with ThreadPoolExecutor() as pool:
         committing = pool.submit(producer.commit_transaction, 30)
         assert daemon.process.wait(PATIENCE_S) == -9

@@ -93,7 +93,7 @@ def test_what_destroys_records_takes_the_partition_offline_and_is_told(
         seen = read_committed(broker)
         assert (seen.error, seen.is_right) == (ErrorCode.KAFKA_STORAGE_ERROR, True)
         assert produce(broker, filled.last_batch)[0] is ErrorCode.KAFKA_STORAGE_ERROR
-        log = daemon.stderr_path.read_text()
+        log = daemon.log
         assert file in log
         assert "oncelog log verify" in log
 
@@ -125,7 +125,7 @@ def test_what_stands_in_the_place_of_files_costs_one_partition(
     told = change(data_dir)
     with started(data_dir) as (broker, daemon):
         assert read_committed(broker).error is ErrorCode.KAFKA_STORAGE_ERROR
-        log = daemon.stderr_path.read_text()
+        log = daemon.log
         assert told in log and "Traceback" not in log
     verified = CliRunner().invoke(main, ["log", "verify", str(data_dir)])
     assert (verified.exit_code, f"{TOPIC}-0" in verified.output) == (1, True)
@@ -177,4 +177,4 @@ def test_a_bit_in_the_last_frame_of_the_journal_costs_nothing_after_a_kill_and_i
     assert (verified.exit_code, "lacks frames" in verified.output) == (0, True), "nothing is lost, and it is told"
     with started(data_dir) as (broker, daemon):
         assert list_offset(broker)[1] == end
-        assert "lacks frames" in daemon.stderr_path.read_text()
+        assert "lacks frames" in daemon.log

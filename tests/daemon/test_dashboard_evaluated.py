@@ -41,10 +41,9 @@ class AtWork(NamedTuple):
 async def at_work(tmp_path: Path) -> AsyncIterator[AtWork]:
     needs(PROGRAM)
     daemon = Daemon(tmp_path / "data", "oncelog.metrics.listen=127.0.0.1:0", "group.initial.rebalance.delay.ms=0")
-    (ready,) = [line for line in daemon.stderr_path.read_text().splitlines() if "metrics.ready" in line]
     scene = Scene(daemon.bootstrap)
     await scene.start()
-    yield AtWork(scene, json.loads(ready)["address"])
+    yield AtWork(scene, daemon.address_of("metrics"))
     await scene.stop()
     daemon.stop()
 

@@ -112,7 +112,7 @@ def test_full_disk_is_seen_from_outside_and_said_once(start_daemon: Start) -> No
         assert outside(daemon) == (503, 1, 1)
     assert produce(broker, 50_000) is ErrorCode.NONE
     assert outside(daemon) == (200, 0, 0)
-    lines = daemon.stderr_path.read_text()
+    lines = daemon.log
     assert (lines.count('"disk.full"'), lines.count('"disk.has_space"')) == (1, 1)
 
 

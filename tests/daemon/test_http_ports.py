@@ -1,6 +1,5 @@
 """The HTTP ports of a real daemon with tokens and TLS, and those who ask them: Python, the command line, a monitor."""
 
-import json
 import ssl
 import subprocess
 import sys
@@ -28,10 +27,7 @@ class Secured:
     metrics_token_file: str
 
     def address(self, name: str) -> str:
-        for line in self.daemon.stderr_path.read_text().splitlines():
-            if f'"{name}.ready"' in line:
-                return str(json.loads(line)["address"])
-        raise AssertionError(f"no port {name}")
+        return self.daemon.address_of(name)
 
     @property
     def metrics(self) -> str:
@@ -67,7 +63,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     )
     yield Secured(daemon, certificates, metrics_token_file)
     daemon.stop()
-    log = daemon.stderr_path.read_text()
+    log = daemon.log
     assert ADMIN_TOKEN not in log and METRICS_TOKEN not in log, "a token was logged"
 
 
@@ -81,7 +77,7 @@ def test_faults_are_planted_with_the_token_of_their_port_alone(secured: Secured)
         with pytest.raises(FaultsRefused):
             next(FaultClient(address, token=token).follow())
     FaultClient(address, token=ADMIN_TOKEN).remove_all()
-    assert '"principal": "Token:admin"' in secured.daemon.stderr_path.read_text()
+    assert '"principal": "Token:admin"' in secured.daemon.log
     assert "admin" not in repr(FaultClient(address, token=ADMIN_TOKEN).__dict__)
 
 

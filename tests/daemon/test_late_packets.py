@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from oncelog.faults import Action, ApiKey, FaultClient, Point, Rule, Selector
+from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from tests.conftest import Start
-from tests.daemon.test_admin_http import ADMIN, address_of
+from tests.daemon.test_admin_http import ADMIN
 from tests.support.confluent import new_topic, read_all
+from tests.support.faults import faults_of
 from tests.support.patience import PATIENCE_S
 
 
@@ -20,7 +21,7 @@ def test_a_commit_that_comes_late_tears_the_next_transaction_of_a_client_of_vers
     """Jepsen's torn transaction: the first EndTxn is held until librdkafka has given it up and committed by another;
     coming late it commits half of the next. Apache Kafka cannot tell either (KAFKA-17754): KIP-890's protocol can."""
     daemon = start_daemon(ADMIN)
-    faults = FaultClient(address_of(daemon))
+    faults = faults_of(daemon)
     topic = new_topic(daemon, partitions=2)
     producer = Producer(
         {"bootstrap.servers": daemon.bootstrap, "transactional.id": "torn", "socket.timeout.ms": 1_000, "linger.ms": 0}
@@ -79,7 +80,7 @@ def test_a_commit_that_comes_late_does_nothing_to_a_client_of_version_2(
 ) -> None:
     """The same with Apache Kafka's Java client: the late EndTxn has the epoch of the transaction before (KIP-890)."""
     daemon = start_daemon(ADMIN)
-    faults = FaultClient(address_of(daemon))
+    faults = faults_of(daemon)
     topic = new_topic(daemon, partitions=2)
     java_producers.append(producer := JavaProducer(daemon.bootstrap, "whole"))
     late = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.END_TXN, transactional_id="whole")))

@@ -1,6 +1,5 @@
 """The log of a real daemon: its loggers, and a storm of faults."""
 
-import json
 import socket
 import time
 from collections.abc import Iterator
@@ -32,8 +31,7 @@ def broker(tmp_path: Path) -> Iterator[Daemon]:
 
 
 def lines(broker: Daemon, event: str) -> list[dict[str, Any]]:
-    found = map(json.loads, broker.stderr_path.read_text().splitlines())
-    return [line for line in found if line["event"].startswith(event)]
+    return [line for line in broker.events() if line["event"].startswith(event)]
 
 
 def alter(broker: Daemon, logger: str, operation: int, level: str | None) -> None:

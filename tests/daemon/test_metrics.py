@@ -1,6 +1,5 @@
 """`oncelog.metrics.listen`: what Prometheus reads of a real daemon, and what an orchestrator asks."""
 
-import json
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -26,8 +25,7 @@ def broker(tmp_path: Path) -> Iterator[Daemon]:
 
 
 def ask(daemon: Daemon, path: str, method: str = "GET") -> tuple[int, str, str]:
-    lines = [line for line in daemon.stderr_path.read_text().splitlines() if "metrics.ready" in line]
-    connection = HTTPConnection(json.loads(lines[-1])["address"], timeout=PATIENCE_S)
+    connection = HTTPConnection(daemon.address_of("metrics"), timeout=PATIENCE_S)
     try:
         connection.request(method, path)
         response = connection.getresponse()

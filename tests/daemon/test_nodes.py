@@ -149,19 +149,6 @@ def test_a_wish_that_is_not_fulfilled_in_time_is_withdrawn(nodes: Nodes) -> None
     assert states_of(nodes.ask("status")) == {1: "leads", 2: "stands by"}
 
 
-def _events(daemon: Daemon, event: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in daemon.stderr_path.read_text().splitlines() if line.startswith("{")]
-    return [line for line in lines if line["event"] == event]
-
-
-def _leads_since(daemon: Daemon, count: int) -> dict[str, Any]:
-    """The line of the leadership of this number: it has the lease before it can say so."""
-    deadline = time.monotonic() + PATIENCE_S
-    while len(found := _events(daemon, "broker.ready")) < count:
-        assert time.monotonic() < deadline
-    return found[count - 1]
-
-
 def _metrics(daemon: Daemon) -> dict[str, float]:
     text = ask(daemon, "/metrics")[2]
     return {name: float(value) for name, value in re.findall(r"^oncelog_(node_\w+) (\S+)$", text, re.MULTILINE)}
@@ -181,8 +168,8 @@ def test_metrics_and_readiness_tell_who_leads_and_who_stands_by(nodes: Nodes) ->
         assert time.monotonic() < deadline
     nodes.ask("step-down")
     nodes.wait_for({1: "stands by", 2: "leads"})
-    assert {each["address"] for each in _events(second, "metrics.ready")} == {
-        _events(second, "metrics.ready")[0]["address"]
+    assert {each["address"] for each in second.events("metrics.ready")} == {
+        second.events("metrics.ready")[0]["address"]
     }
     while _metrics(first).get("node_leads") != 0 or _metrics(second).get("node_leads") != 1:
         assert time.monotonic() < deadline
@@ -193,19 +180,19 @@ def test_each_change_is_a_line_in_the_log_that_says_why(nodes: Nodes) -> None:
     """Who leads, since when and in which epoch; who has asked for it, or what has become of the leader before."""
     first, second = nodes.start(1), nodes.start(2)
     nodes.wait_for({1: "leads", 2: "stands by"})
-    ready = _leads_since(first, 1)
+    ready = first.await_event("broker.ready", 1)
     assert (ready["leader"], ready["message"]) == (1, "leads from now on: no broker has led before")
-    (standing_by,) = _events(second, "broker.standing_by")
+    (standing_by,) = second.events("broker.standing_by")
     assert (standing_by["leader"], standing_by["leader_epoch"]) == (1, ready["leader_epoch"])
     assert re.fullmatch(r"stands by for node 1, which has led for [\d.]+ s", standing_by["message"])
     nodes.ask("step-down")
     nodes.wait_for({1: "stands by", 2: "leads"})
-    (stopping,) = _events(first, "broker.stopping")
+    (stopping,) = first.events("broker.stopping")
     assert "an operator wants node 2 to lead" in stopping["message"]
-    assert "leads from now on: node 1 has" in _leads_since(second, 1)["message"]
+    assert "leads from now on: node 1 has" in second.await_event("broker.ready", 1)["message"]
     second.kill()
     nodes.wait_for({1: "leads", 2: "gone"})
-    again = _leads_since(first, 2)
+    again = first.await_event("broker.ready", 2)
     assert "leads from now on: node 2 has" in again["message"]
     assert again["takeover"] == 2
 
@@ -220,6 +207,6 @@ def test_a_node_that_has_slept_past_its_lease_says_that_it_has_lost_it(nodes: No
     finally:
         first.process.send_signal(signal.SIGCONT)
     nodes.wait_for({1: "stands by", 2: "leads"})
-    (lost,) = _events(first, "lease.lost")
+    (lost,) = first.events("lease.lost")
     assert "stood still" in lost["message"]
     assert lost["led_seconds"] > 0

@@ -76,8 +76,7 @@ def test_console_shows_the_others_and_says_that_it_has_no_leader(damaged: Daemon
 
 
 def test_metrics_count_it(damaged: Daemon) -> None:
-    lines = [line for line in damaged.stderr_path.read_text().splitlines() if "metrics.ready" in line]
-    with urllib.request.urlopen(f"http://{json.loads(lines[-1])['address']}/metrics") as response:
+    with urllib.request.urlopen(f"http://{damaged.address_of('metrics')}/metrics") as response:
         assert re.search(rb"^oncelog_offline_partitions\S* 1(\.0)?$", response.read(), re.MULTILINE)
 
 

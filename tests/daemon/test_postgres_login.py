@@ -88,4 +88,4 @@ def test_password_and_authority_come_from_variables_and_files_and_the_server_is_
             "where application_name = 'oncelog'"
         ).fetchall()
     assert found == [("kafka", True)]
-    assert "secret" not in daemon.stderr_path.read_text()
+    assert "secret" not in daemon.log

@@ -1,7 +1,6 @@
 """`oncelog serve --storage postgresql://…`: it starts anywhere, makes no file, says what it found, and refuses."""
 
 import asyncio
-import json
 import os
 import re
 import subprocess
@@ -73,11 +72,6 @@ def _refused(*arguments: str, environ: dict[str, str] | None = None) -> tuple[in
     return done.returncode, lines[0]
 
 
-def _events(daemon: Daemon, event: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in daemon.stderr_path.read_text().splitlines() if line.startswith("{")]
-    return [line for line in lines if line["event"] == event]
-
-
 def _values(daemon: Daemon, topic: str) -> list[bytes | None]:
     async def read() -> list[bytes | None]:
         async with Consumer(bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest") as consumer:
@@ -130,7 +124,7 @@ def test_it_serves_from_any_directory_and_makes_no_file(postgres: Postgres, sche
 
 def test_it_says_what_the_server_promises(postgres: Postgres, schema: str, start_daemon: Start) -> None:
     daemon = start_daemon(*_overrides(postgres.dsn, schema))
-    (found,) = _events(daemon, "database.ready")
+    (found,) = daemon.events("database.ready")
     assert (found["fsync"], found["synchronous_commit"], found["synchronous_standby_names"]) == ("on", "on", "")
     assert found["server_version"] and found["user"] == "postgres"
     assert "no synchronous standby" in found["message"]
@@ -147,8 +141,8 @@ def test_what_was_acknowledged_is_there_after_a_kill_and_after_a_clean_stop(
     daemon.stop()
     daemon.start()
     assert _values(daemon, "topic") == [b"one", b"two", b"three"]
-    assert _events(daemon, "database.restored") == []
-    assert _events(daemon, "lease.waiting") == []  # nobody else has this node id
+    assert daemon.events("database.restored") == []
+    assert daemon.events("lease.waiting") == []  # nobody else has this node id
 
 
 def test_the_variables_of_postgresql_say_where_it_is(postgres: Postgres, schema: str, tmp_path: Path) -> None:
@@ -167,7 +161,7 @@ def test_two_schemas_are_two_clusters(postgres: Postgres, schema: str, start_dae
     _send(one, "topic", b"one")
     _send(two, "topic", b"two")
     assert (_values(one, "topic"), _values(two, "topic")) == ([b"one"], [b"two"])
-    ids = [_events(daemon, "broker.ready")[0]["cluster_id"] for daemon in (one, two)]
+    ids = [daemon.events("broker.ready")[0]["cluster_id"] for daemon in (one, two)]
     assert ids[0] != ids[1]
 
 
@@ -230,7 +224,7 @@ def test_a_server_that_promises_nothing_is_refused_unless_told(
         assert code == 2
         assert f"{setting}=off" in line and "oncelog.postgres.allow.loss=true" in line
         daemon = start_daemon(*_overrides(postgres.dsn, schema), "oncelog.postgres.allow.loss=true")
-        assert f"{setting}=off" in _events(daemon, "database.ready")[0]["message"]
+        assert f"{setting}=off" in daemon.events("database.ready")[0]["message"]
     finally:
         postgres.configure({"fsync": "on"})
         postgres.reload()
@@ -351,13 +345,13 @@ def test_it_is_another_history_if_the_tables_were_dumped_and_restored(
     _sql(postgres.dsn, f"drop schema {schema} cascade", "select 1")
     postgres.run("psql", "-q", *address, "-f", str(dump))
     daemon.start()
-    assert len(_events(daemon, "database.restored")) == 1
+    assert len(daemon.events("database.restored")) == 1
     assert _values(daemon, "topic") == [b"before"]
     assert _epoch_of(daemon) >= before + 1_000
     assert asyncio.run(_producer_id(daemon)) >= 2**32
     daemon.stop()
     daemon.start()
-    assert len(_events(daemon, "database.restored")) == 1  # and that is that
+    assert len(daemon.events("database.restored")) == 1  # and that is that
 
 
 def _epoch_of(daemon: Daemon) -> int:
@@ -384,7 +378,7 @@ def test_metrics_tell_what_the_tables_hold_and_how_long_the_lease_is(
         *_overrides(postgres.dsn, schema), "oncelog.metrics.listen=127.0.0.1:0", "oncelog.postgres.checkpoint.bytes=1"
     )
     _send(daemon, "topic", b"x" * 10_000)
-    (ready,) = _events(daemon, "metrics.ready")
+    (ready,) = daemon.events("metrics.ready")
     deadline = time.monotonic() + PATIENCE_S
     while True:
         with urllib.request.urlopen(f"http://{ready['address']}/metrics", timeout=PATIENCE_S) as answer:

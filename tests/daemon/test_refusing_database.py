@@ -5,7 +5,6 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -63,7 +62,7 @@ async def test_a_database_that_refuses_writes_is_seen_from_outside_and_holds_up_
         assert await asyncio.to_thread(_seen, daemon) == (0, 0, {})
         assert (await pages.get("/partition", params=_PLACE)).status_code == 200
     await database.close()
-    (line,) = _lines(daemon, "disk.full")
+    (line,) = daemon.events("disk.full")
     assert line["data_dir"] == f"postgresql:{_SCHEMA}"
     assert line["error"] == "PostgreSQL: could not extend file: No space left on device"
     assert "give PostgreSQL what it lacks" in line["message"]
@@ -79,31 +78,19 @@ async def test_a_database_that_is_away_is_one_line_and_one_when_it_is_back(
         postgres.stop("immediate")
         try:
             waiting = asyncio.ensure_future(producer.send("orders", b"waits", partition=0))
-            away = await _until_said(daemon, "database.away")
+            away = await asyncio.to_thread(daemon.await_event, "database.away")
         finally:
             postgres.start()
         assert (await waiting).offset == 1
-        back = await _until_said(daemon, "database.back")
+        back = await asyncio.to_thread(daemon.await_event, "database.back")
     assert away["data_dir"] == back["data_dir"] == f"postgresql:{_OTHER}"
     assert away["error"].startswith("PostgreSQL: ")
     assert back["duration_ms"] >= LATE_MS
-    assert [len(_lines(daemon, event)) for event in ("database.away", "database.back")] == [1, 1]
+    assert [len(daemon.events(event)) for event in ("database.away", "database.back")] == [1, 1]
 
 
 def _overrides(postgres: Postgres, schema: str) -> tuple[str, ...]:
     return ("oncelog.storage=postgres", f"oncelog.postgres.dsn={postgres.dsn}", f"oncelog.postgres.schema={schema}")
-
-
-def _lines(daemon: Daemon, event: str) -> list[dict[str, Any]]:
-    lines = (json.loads(each) for each in daemon.stderr_path.read_text().splitlines())
-    return [each for each in lines if each["event"] == event]
-
-
-async def _until_said(daemon: Daemon, event: str) -> dict[str, Any]:
-    until_s = time.monotonic() + PATIENCE_S
-    while not (found := await asyncio.to_thread(_lines, daemon, event)):
-        assert time.monotonic() < until_s, daemon.stderr_path.read_text()
-    return found[0]
 
 
 async def _until_ready(daemon: Daemon, *, is_ready: bool) -> None:

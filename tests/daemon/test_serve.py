@@ -126,7 +126,7 @@ def test_a_port_that_is_taken_is_one_line_and_code_1(start_daemon: Start, tmp_pa
 def test_settings_that_one_node_does_not_need_are_one_warning_in_the_log(start_daemon: Start) -> None:
     daemon = start_daemon("process.roles=broker,controller", "controller.quorum.voters=1@x:9093", "num.partitions=3")
     daemon.stop()
-    lines = [line for line in daemon.stderr_path.read_text().splitlines() if "process.roles" in line]
+    lines = [line for line in daemon.log.splitlines() if "process.roles" in line]
     assert len(lines) == 1
     assert "controller.quorum.voters" in lines[0]
     assert '"level": "warning"' in lines[0]

@@ -99,10 +99,9 @@ def test_ids_that_would_steer_a_terminal_are_shown_and_kept_and_the_daemon_logs_
     refused = operator.run("describe", SURROGATE)
     require_harmless(refused.stderr)
     assert (refused.exit_code, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)
-    log = daemon.stderr_path.read_text()
+    log = daemon.log
     require_harmless(log)
-    events = [json.loads(line) for line in log.splitlines()]
-    logged = [each["transactional_id"] for each in events if each["event"] == "transaction.empty"]
+    logged = [each["transactional_id"] for each in daemon.events("transaction.empty")]
     assert logged == list(HOSTILE.values())
     broker.close()
 

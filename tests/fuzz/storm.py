@@ -225,8 +225,8 @@ def _most_memory_bytes(pid: int) -> int:
 def _check(daemon: Daemon, slowest: float, memory: int) -> None:
     code = daemon.process.poll()
     if code is not None:
-        raise Wrong(f"the daemon is gone: exit code {code}\n{daemon.stderr_path.read_text()[-3000:]}")
-    for line in daemon.stderr_path.read_text(errors="replace").splitlines():
+        raise Wrong(f"the daemon is gone: exit code {code}\n{daemon.log[-3000:]}")
+    for line in daemon.log.splitlines():
         if _UNEXPECTED.search(line):
             raise Wrong(f"the daemon logged: {line[:3000]}")
     if slowest > SECONDS_TO_ANSWER:

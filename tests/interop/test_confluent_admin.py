@@ -1,6 +1,5 @@
 """confluent-kafka's AdminClient, unmodified: topics grow, records go, settings change, and a restart keeps it all."""
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -118,6 +117,6 @@ def test_the_level_of_the_log_changes_while_running(start_daemon: Start) -> None
     assert answer.error_code == 0
     broker.close()
     daemon.stop()
-    events = [json.loads(line)["event"] for line in daemon.stderr_path.read_text().splitlines()]
+    events = [each["event"] for each in daemon.events()]
     assert "broker.ready" in events
     assert "broker.stopped" not in events

@@ -6,14 +6,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
 from tests.support.forked import ForkedProcess
+from tests.support.logged import events, whole_lines
 from tests.support.networks import Network
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 READY = "oncelog ready "
 Process: TypeAlias = "ForkedProcess | subprocess.Popen[str]"
@@ -66,6 +67,25 @@ class Daemon:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def log(self) -> str:
+        """What it has written to standard error, in all of its lives, up to the last whole line."""
+        return "".join(f"{line}\n" for line in whole_lines(self.stderr_path))
+
+    def events(self, *names: str) -> list[dict[str, Any]]:
+        """Of its log, those with these names, or all."""
+        return events(self.stderr_path, *names)
+
+    def await_event(self, name: str, count: int = 1) -> dict[str, Any]:
+        """The `count`th event with this name, once it is logged."""
+        until(lambda: len(self.events(name)) >= count)
+        return self.events(name)[count - 1]
+
+    def address_of(self, port: str) -> str:
+        """Where it serves its "metrics" or its "admin" port; a restart has another address."""
+        address: str = self.events(f"{port}.ready")[-1]["address"]
+        return address
+
     def start(self) -> None:
         arguments = ["serve", *self._storage]
         if not any(override.startswith("listeners=") for override in self._overrides):
@@ -84,7 +104,7 @@ class Daemon:
         stdout = self.process.stdout
         line = stdout.readline() if stdout else ""
         if not line.startswith(READY):
-            raise RuntimeError(f"the daemon did not start: {line!r}\n{self.stderr_path.read_text()[-4000:]}")
+            raise RuntimeError(f"the daemon did not start: {line!r}\n{self.log[-4000:]}")
         self.addresses = line[len(READY) :].split()
         self._listen = self.addresses[0]
 

@@ -4,7 +4,6 @@ Owns: their settings, and what the tables say of them. Does not own: the server 
 """
 
 import asyncio
-import json
 import os
 from itertools import count
 from typing import Any
@@ -71,5 +70,4 @@ class Pair:
         until(lambda: self.leader == number)
 
     def events(self, number: int, event: str) -> list[dict[str, Any]]:
-        lines = self.nodes[number].stderr_path.read_text().splitlines()
-        return [found for line in lines if line.startswith("{") and (found := json.loads(line))["event"] == event]
+        return self.nodes[number].events(event)

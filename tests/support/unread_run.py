@@ -77,7 +77,7 @@ def measure(daemon: Daemon, count: int) -> str:
         connection.close()
     threading.Event().wait(_SETTLED_S)
     after_mb, closing_mb = _resident_mb(daemon)
-    closed = daemon.stderr_path.read_text().count("memory for answers is short")
+    closed = daemon.log.count("memory for answers is short")
     return f"| {count:,} | {before_mb} | {max(peak_mb, closing_mb)} | {held_mb} | {after_mb} | {closed} lines |"
 
 

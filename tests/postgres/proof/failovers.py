@@ -131,14 +131,14 @@ def _go_on_without(world: World, say: Say) -> None:
     code = broker.wait()
     if not code:
         raise RuntimeError("the broker has ended as if all were well")
-    world.said.append(last_words(broker.stderr_path))
+    world.said.append(last_words(broker))
     say(world.said[-1])
     broker.start()
     _say_and_finish(world, say)
 
 
 def _say_and_finish(world: World, say: Say) -> None:
-    world.said.append(last_event(world.broker.stderr_path, "database.restored"))
+    world.said.append(last_event(world.broker, "database.restored"))
     say(world.said[-1] or "the next start noticed nothing")
     world.await_progress()
 

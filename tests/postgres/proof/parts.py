@@ -70,7 +70,7 @@ def full(world: World, count: int, say: Say) -> None:
         with suppress(DemoFailed):  # it runs already
             world.server.start()
         if world.broker.process.poll() is not None:
-            world.said.append(last_words(world.broker.stderr_path))
+            world.said.append(last_words(world.broker))
             world.broker.wait()
             world.broker.start()
         say_some(number, count, "full disks", say)

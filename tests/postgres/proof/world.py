@@ -145,7 +145,7 @@ class World:
             if all(each >= earlier + count for each, earlier in zip(now, before, strict=True)):
                 break
             if not any(each.is_running for each in self.brokers):
-                raise RuntimeError(f"the broker has ended: {last_words(self.brokers[0].stderr_path)}")
+                raise RuntimeError(f"the broker has ended: {last_words(self.brokers[0])}")
             if time.monotonic() > deadline_s:
                 raise RuntimeError(f"the clients have ended {before} transactions, and {now} after {PATIENCE_S} s")
             pause(_LOOK_S)

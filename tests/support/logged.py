@@ -1,0 +1,21 @@
+"""What another process has written to its log so far: whole lines alone.
+
+The last line may still be on its way. A reader sees it up to where a page of the file ends, so its JSON is cut
+somewhere. tests/test_tidy.py lets no test open the log of a daemon in another way.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def whole_lines(path: Path) -> list[str]:
+    """The lines that end; what stands after the last of them is still being written."""
+    written = path.read_bytes()
+    return written[: written.rfind(b"\n") + 1].decode(errors="replace").split("\n")[:-1]
+
+
+def events(path: Path, *names: str) -> list[dict[str, Any]]:
+    """The events with these names, or all, of a log in JSON. A traceback, and what a library has printed, are none."""
+    found = (json.loads(line) for line in whole_lines(path) if line.startswith("{"))
+    return [event for event in found if not names or event["event"] in names]
