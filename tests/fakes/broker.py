@@ -65,6 +65,11 @@ class Reply:
         return self._exchange.closes is not None
 
     @property
+    def reason(self) -> str:
+        """Why it is."""
+        return str(self._exchange.closes)
+
+    @property
     def message(self) -> Any:
         """The response as a client decodes it. Raises if there is none, or if the connection would be closed."""
         if not self._exchange.done:

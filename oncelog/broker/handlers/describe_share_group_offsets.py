@@ -4,7 +4,7 @@
 - A partition without a state, or of a topic that does not exist, has the start offset -1, and no error: it has not been
   read, as OffsetFetch says of one without an offset.
 - v1+ the lag: the records up to the high watermark that are neither acknowledged nor archived (KIP-1226); -1 if it is
-  not known.
+  not known. It wraps around at the ends of int64, as Kafka's does, where a start offset was set that far away.
 - UNKNOWN_SERVER_ERROR, as in Kafka, for a group without a name, a topic without partitions, a partition below zero.
 - UNSUPPORTED_VERSION while the finalized feature share.version is 0.
 """
@@ -120,7 +120,12 @@ def _partition(
         return DescribeShareGroupOffsetsResponsePartition(
             partition_index=index, error_code=error.code, error_message=error.code.text or None
         )
-    return _row(index, start_offset, state.leader_epoch, end_offset - start_offset - complete_count)
+    return _row(index, start_offset, state.leader_epoch, _as_long(end_offset - start_offset - complete_count))
+
+
+def _as_long(number: int) -> int:
+    """As Kafka's difference of offsets that are set on purpose: any int64 is a start offset, below zero too."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _row(

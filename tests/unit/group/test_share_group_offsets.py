@@ -246,6 +246,25 @@ def test_the_lag_is_what_is_neither_read_nor_acknowledged() -> None:
     assert (rows[1].start_offset, rows[1].lag) == (-1, -1)
 
 
+@pytest.mark.parametrize(
+    ("start", "lag"),
+    [
+        (5, -5),
+        (-1, -1),
+        (-2, 2),
+        (-(2**63) + 1, 2**63 - 1),
+        (-(2**63), -(2**63)),
+        (2**63 - 1, -(2**63) + 1),
+    ],
+)
+def test_the_lag_of_any_start_offset_is_apache_kafkas(start: int, lag: int) -> None:
+    """Recorded of Kafka 4.3 with an empty partition: any int64 may be set, and the difference wraps around."""
+    broker = started()
+    assert alter(broker, {0: start}).error_code == ErrorCode.NONE
+    rows = {row.partition_index: row for row in offsets(broker).topics[0].partitions}
+    assert (rows[0].error_code, rows[0].start_offset, rows[0].lag) == (ErrorCode.NONE, start, lag)
+
+
 def test_a_partition_that_was_not_read_is_no_error() -> None:
     broker = started()
     asked = [
