@@ -5,6 +5,11 @@ import pytest
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from oncelog.protocol.generated.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
@@ -75,6 +80,23 @@ def test_ten_thousand_idle_producer_ids_are_forgotten_in_time_and_a_live_one_is_
     write(broker, alive, sequence=1)
     logs.step()
     assert [producer.producer_id for producer in log.producer_state.producers()] == [alive]
+
+
+def test_an_idle_producer_id_is_gone_by_the_next_check_whose_interval_is_a_setting() -> None:
+    """Also if the time was made shorter while the broker runs."""
+    broker = broker_with_topic("producer.id.expiration.check.interval.ms=500")
+    write(broker, 7, sequence=0)
+    broker.let_pass(10_000)
+    assert len(list(log_of(broker).producer_state.producers())) == 1
+    change = AlterableConfig(name="producer.id.expiration.ms", config_operation=0, value="13000")
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[change])
+    assert broker.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0].error_code == 0
+    broker.let_pass(2_500)
+    broker.broker.logs.step()
+    assert len(list(log_of(broker).producer_state.producers())) == 1
+    broker.let_pass(1_500)
+    broker.broker.logs.step()
+    assert list(log_of(broker).producer_state.producers()) == []
 
 
 def write(broker: VirtualBroker, producer_id: int, sequence: int) -> None:

@@ -282,9 +282,14 @@ def _logs(
     purgatory: FetchPurgatory,
     reports: FileReports,
 ) -> LogManager:
-    interval_ms = config.get_int("log.retention.check.interval.ms")
     return LogManager(
-        store, rounds, purgatory, system.clock, on_damage=reports.on_damage, retention_check_interval_ms=interval_ms
+        store,
+        rounds,
+        purgatory,
+        system.clock,
+        on_damage=reports.on_damage,
+        retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
+        producer_check_interval_ms=config.get_int("producer.id.expiration.check.interval.ms"),
     )
 
 

@@ -10,6 +10,9 @@ _INT, _LONG = ConfigType.INT, ConfigType.LONG
 
 COORDINATOR_KEYS = (
     # Idempotent and transactional producers.
+    ConfigKey(
+        "producer.id.expiration.check.interval.ms", _INT, "600000", "How often to check for idle producer ids.", 1
+    ),
     ConfigKey("producer.id.expiration.ms", _INT, "86400000", "An idle producer id expires after this time.", 1),
     ConfigKey(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",

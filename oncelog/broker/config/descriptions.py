@@ -26,6 +26,7 @@ _UNKNOWN_TYPE = 0
 INTERNAL = frozenset(
     (
         "group.share.initialize.retry.interval.ms",
+        "producer.id.expiration.check.interval.ms",
         "share.coordinator.cold.partition.snapshot.interval.ms",
         "share.coordinator.state.topic.prune.interval.ms",
         "unstable.api.versions.enable",

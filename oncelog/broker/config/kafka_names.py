@@ -302,7 +302,6 @@ UNNEEDED_GROUPS = (
             ("internal.metadata.log.segment.bytes", _INT, None),
             ("internal.metadata.max.batch.size.in.bytes", _INT, "8388608"),
             ("log.initial.task.delay.ms", _LONG, "30000"),
-            ("producer.id.expiration.check.interval.ms", _INT, "600000"),
             ("remote.log.index.file.cache.ttl.ms", _LONG, "900000"),
             ("remote.log.manager.task.retry.backoff.max.ms", _LONG, "30000"),
             ("remote.log.manager.task.retry.backoff.ms", _LONG, "500"),

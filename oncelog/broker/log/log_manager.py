@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from oncelog.broker.log.listeners import PartitionListener
 
 _NONE: frozenset[int] = frozenset()
-_PRODUCER_EXPIRY_INTERVAL_MS = 600_000
 _WITHDRAWN_AT_ONCE = 64
 _DELETED_LOG_ELEMENTS = 4
 """Measured: closing an open log takes up to 20 µs."""
@@ -39,6 +38,7 @@ class LogManager:
         *,
         on_damage: Callable[[PartitionLog, str], None] | None = None,
         retention_check_interval_ms: int = 300_000,
+        producer_check_interval_ms: int = 600_000,
     ) -> None:
         """`on_damage` is called for each log that goes offline after its recovery, with the reason."""
         self.store = store
@@ -53,6 +53,7 @@ class LogManager:
         self._pending: dict[PartitionKey, Completion[Any]] = {}
         """Logs that the store is opening or releasing: who wants to open one waits for that."""
         self._retention_check_interval_ms = retention_check_interval_ms
+        self._producer_check_interval_ms = producer_check_interval_ms
         self._retention = Schedule(clock)
         self._is_retaining = False
         self._expiry = Schedule(clock)
@@ -208,7 +209,7 @@ class LogManager:
         self.store.step(self._logs.values())
         if self._retention.take(self._retention_check_interval_ms):
             self.apply_retention(self._clock.wall_ms())
-        if self._expiry.take(_PRODUCER_EXPIRY_INTERVAL_MS):
+        if self._expiry.take(self._producer_check_interval_ms):
             for log in self._logs.values():
                 log.expire_producers()
 
