@@ -134,6 +134,33 @@ def test_offsets_before_all_that_is_in_flight_are_not_found() -> None:
         decide(partition(), (0, 0, [ACCEPT]))
 
 
+@pytest.mark.parametrize("kind", [ACCEPT, RELEASE, REJECT])
+def test_a_late_acknowledgement_changes_nothing_and_is_an_error_until_the_group_is_past_the_record(kind: int) -> None:
+    """As Apache Kafka 4.3 answers it, and as docs/understand/share-groups.md says."""
+
+    def late(first: int, last: int) -> ErrorCode:
+        before = share.runs()
+        try:
+            change = decide(share, (first, last, [kind]), member="late")
+        except KafkaError as error:
+            return error.code
+        finally:
+            assert share.runs() == before
+        assert change.batches == ()
+        return ErrorCode.NONE
+
+    share = partition()
+    acquire(share, (0, 5), member="late")
+    release(share, "late")  # as the end of its lock does
+    assert late(0, 0) == ErrorCode.INVALID_RECORD_STATE  # available
+    acquire(share, (0, 5), member="other")
+    acknowledge(share, 2, 4, ACCEPT, member="other")
+    assert late(0, 0) == late(2, 2) == ErrorCode.INVALID_RECORD_STATE  # another's; accepted by another
+    acknowledge(share, 0, 1, REJECT, member="other")
+    assert (share.start_offset, late(0, 2)) == (5, ErrorCode.NONE)
+    assert late(0, 5) == ErrorCode.INVALID_RECORD_STATE
+
+
 @pytest.mark.parametrize("types", [[], [5], [-1], [ACCEPT, ACCEPT], [ACCEPT] * 11, [ACCEPT] * 9 + [7]])
 def test_types_that_are_none_or_do_not_fit_are_refused(types: Sequence[int]) -> None:
     share = partition()
