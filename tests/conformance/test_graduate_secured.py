@@ -18,7 +18,7 @@ from oncelog.tools.graduate.graduation import Wish
 from oncelog.tools.graduate.security import by_hand
 from tests.support.daemon import Daemon
 from tests.support.graduation import done
-from tests.support.kafka import Kafka, free_ports, java_with_kafka
+from tests.support.kafka import Kafka, free_neighbours, free_ports, java_with_kafka
 from tests.support.secured import Certificates
 from tests.support.tokens import Issuer
 
@@ -85,19 +85,12 @@ def overrides(ports: dict[str, int], directory: Path) -> tuple[str, ...]:
     )
 
 
-def free_ports_in_a_row() -> list[int]:
-    """The node's own listener takes the port after the controller's."""
-    while True:
-        (port,) = free_ports(1)
-        if port < 65_530:
-            return [port, port + 1]
-
-
 @pytest.fixture(scope="module")
 def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moved]:
     java_with_kafka()
     directory = tmp_path_factory.mktemp("secured")
-    controller, node = free_ports_in_a_row()
+    controller = free_neighbours(2)
+    node = controller + 1  # the node's own listener takes the port after the controller's
     clients = dict(zip(("SASL_SSL", "SSL", "PLAINTEXT"), free_ports(3), strict=True))
     ports = {**clients, "controller": controller, "node": node}
     certificates, issuer = Certificates.make(directory), Issuer(now_s=int(time.time()))

@@ -29,7 +29,7 @@ from tests.conftest import Start
 from tests.fakes.logs import batch
 from tests.support.daemon import Daemon
 from tests.support.kafka import free_ports
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 MIB = 1 << 20
 
@@ -179,7 +179,7 @@ def test_connections_up_to_the_limit_leave_descriptors_for_logs_and_end_nothing(
     for connection in crowd[:10]:
         connection.sendall(api_versions(1))
         assert answered(connection) == 1
-    _until(lambda: bool(daemon.events("listener.no_descriptors")))
+    until(lambda: bool(daemon.events("listener.no_descriptors")))
     broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name="late")], allow_auto_topic_creation=True), 12)
     for partition in range(60):
         data = PartitionProduceData(index=partition, records=batch())
@@ -219,7 +219,7 @@ def test_a_stop_does_not_wait_for_a_client_that_does_not_read(start_daemon: Star
     _fill(daemon, "large", 20 * MIB)
     connection = connect(daemon)
     connection.sendall(fetch(1, "large"))
-    _until(lambda: bool(connection.recv(1, socket.MSG_PEEK)))
+    until(lambda: bool(connection.recv(1, socket.MSG_PEEK)))
     assert daemon.stop() == 0
 
 
@@ -263,15 +263,6 @@ def _fill(daemon: Daemon, topic: str, size: int) -> None:
     assert producer.flush(PATIENCE_S) == 0
 
 
-def _until(holds: Callable[[], bool]) -> None:
-    """Until `holds`, or for so long that it never will."""
-    pause = threading.Event()
-    for _ in range(20 * PATIENCE_S):
-        if holds():
-            return
-        pause.wait(0.05)
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_large_fetches_that_nobody_reads_do_not_grow_the_memory(start_daemon: Start, connect: Connect) -> None:
     """Forty clients ask for 50 MB each, 2 GB in all, and read nothing; whoever does read is served all the while."""
@@ -308,7 +299,7 @@ def test_small_requests_with_large_answers_that_nobody_reads_do_not_grow_the_mem
                 sent += connection.send(requests[sent : sent + MIB])
         return sent == before
 
-    _until(is_full)
+    until(is_full)
     assert sent < len(requests), "it is not read from"
     assert resident_bytes(daemon, "VmHWM") - before < 16 * MIB
     assert is_served(daemon, PATIENCE_S)
@@ -368,10 +359,10 @@ def test_large_requests_that_stop_or_dribble_make_nobody_wait_for_long(start_dae
         is_over()
         return len(unsent[0]) <= 20
 
-    _until(is_full)
+    until(is_full)
     asking = threading.Thread(target=ask)
     asking.start()
-    _until(is_over)
+    until(is_over)
     asking.join(PATIENCE_S)
     assert answer == [7]
     reasons = [line["reason"] for line in daemon.events("connection.closed")]

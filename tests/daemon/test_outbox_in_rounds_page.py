@@ -15,7 +15,7 @@ from oncelog.broker.outbox.rows import LARGEST_BYTES
 from oncelog.testing import Broker
 from tests.conftest import Start
 from tests.daemon.test_postgres_storage import _overrides, _send, _values
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres, started
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
@@ -50,8 +50,7 @@ def _oncelog(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 def _until_none_wait(connection: Any) -> None:
-    while connection.execute("select count(*) from oncelog.oncelog_outbox").fetchone() != (0,):
-        pass
+    until(lambda: connection.execute("select count(*) from oncelog.oncelog_outbox").fetchone() == (0,))
 
 
 def test_what_the_page_says_makes_records_refuses_them_and_produces_them_again(postgres: Postgres, shop: str) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count
@@ -14,7 +13,7 @@ from click.testing import CliRunner, Result
 from oncelog.cli import main
 from oncelog.sync import Producer
 from oncelog.testing import Broker
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 from tests.support.postgres import Postgres, started
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
@@ -53,9 +52,7 @@ def values(broker: Broker) -> list[bytes]:
 
 def until_whole(broker: Broker) -> None:
     """The start ends what was decided: each transaction is there in all four partitions then, or in none."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not set(Counter(values(broker)).values()) <= {4}:
-        assert time.monotonic() < deadline, values(broker)
+    until(lambda: set(Counter(values(broker)).values()) <= {4})
 
 
 def test_a_broker_goes_on_while_it_is_read_and_copies_have_whole_transactions(

@@ -14,7 +14,7 @@ import pytest
 
 from oncelog.testing import Broker
 from tests.support.interrupts import interruptible
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres, need_programs, open_directory, started
 
 psycopg = pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
@@ -98,8 +98,7 @@ def test_from_install_to_remove(dsn: str, broker: Broker) -> None:
 
 
 def wait_for(broker: Broker, value: str) -> None:
-    while not any(each.value == value.encode() for each in broker.records("events")):
-        pass
+    until(lambda: any(each.value == value.encode() for each in broker.records("events")))
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -5,7 +5,6 @@ import random
 import shutil
 import socket
 import subprocess
-import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,7 +14,7 @@ import pytest
 
 from oncelog.health import NotHealthy, check_health
 from tests.support.daemon import Daemon
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 _SETTINGS = """
 process.roles=broker,controller
@@ -33,9 +32,7 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=5
 group.initial.rebalance.delay.ms=0
 """
-_ATTEMPTS = 900
 _BELOW_OUTGOING = (20_000, 32_000)
-"""Three minutes: it starts in four seconds, and in forty on a busy machine."""
 
 
 ON_BOTH = ("oncelog", pytest.param("kafka", marks=pytest.mark.kafka))
@@ -82,15 +79,16 @@ class Kafka:
 
     def _wait(self, host: str, port: int) -> None:
         """Kafka tells nobody that it is ready: ask until it answers."""
-        pause = threading.Event()
-        for _ in range(_ATTEMPTS):
-            with suppress(NotHealthy):
-                check_health(host, port, 5.0)
-                return
+
+        def answers() -> bool:
             if self._process.poll() is not None:
                 raise NotHealthy(f"Apache Kafka ended with {self._process.returncode} when it was to start")
-            pause.wait(0.2)
-        raise NotHealthy("Apache Kafka did not start in time")
+            with suppress(NotHealthy):
+                check_health(host, port, 5.0)
+                return True
+            return False
+
+        until(answers)
 
     def read(self, path: str) -> str | None:
         """A file in its data directory; None if there is none."""

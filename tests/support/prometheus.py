@@ -4,7 +4,6 @@ Owns: the process and its HTTP API. Its data goes to a directory of the caller's
 """
 
 import json
-import socket
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +12,7 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 from tests.support.interop import PLACE
+from tests.support.kafka import free_ports
 from tests.support.patience import PATIENCE_S
 
 PROGRAM = PLACE / "prometheus" / "usr" / "bin" / "prometheus"
@@ -32,8 +32,7 @@ class Prometheus:
             f"global: {{scrape_interval: {_SCRAPE_INTERVAL_S}s}}\n"
             f'scrape_configs: [{{job_name: oncelog, static_configs: [{{targets: ["{scraped}"]}}]}}]\n'
         )
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_ports(1)[0]}"
 
     def __enter__(self) -> Self:
         command = [

@@ -6,7 +6,6 @@ where Java is: no Python of this checkout, so executors have only what a job bri
 
 import json
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from tests.support.kafka import free_ports
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import below, command, parents
 
@@ -38,7 +38,7 @@ class SparkCluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
         }
-        port, self._page = _free_port(), _free_port()
+        port, self._page = free_ports(2)
         self.master = f"spark://127.0.0.1:{port}"
         self._master = self._start("master.Master", "127.0.0.1", "--port", str(port), "--webui-port", str(self._page))
         # Spark runs no second attempt beside the first on the same host: each worker has an address of its own.
@@ -110,10 +110,3 @@ def spark_cluster(work: Path, java_home: Path) -> Iterator[SparkCluster]:
         yield cluster
     finally:
         cluster.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

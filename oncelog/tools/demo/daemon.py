@@ -4,14 +4,17 @@ Owns: the process. Invariant: when the block ends, the process has ended.
 """
 
 import json
+import random
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from oncelog.faults import FaultClient, Rule
 
 READY = "oncelog ready "
+_BELOW_OUTGOING = (20_000, 32_000)
 
 
 class DemoFailed(Exception):
@@ -78,8 +81,9 @@ class DemoDaemon:
 
 
 def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port that is free now, below those that systems give to outgoing connections, one of which could take it
+    before its server starts."""
+    while True:
+        port = random.SystemRandom().randrange(*_BELOW_OUTGOING)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port

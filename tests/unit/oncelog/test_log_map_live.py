@@ -1,7 +1,6 @@
 """`oncelog log map` and `dump` over the files of a broker that is writing them."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from confluent_kafka import Producer
 
 from oncelog.cli import main
 from tests.support.daemon import Daemon
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 TRANSACTIONS = 30
 RECORDS = 40
@@ -47,9 +46,7 @@ def test_looking_while_a_broker_writes_sees_a_log_that_only_grows(start_daemon: 
             producer.abort_transaction(PATIENCE_S)
         else:
             producer.commit_transaction(PATIENCE_S)
-    deadline = time.monotonic() + PATIENCE_S
-    while (summary := look(partition)[0])["last_stable_offset"] != summary["log_end_offset"]:
-        assert time.monotonic() < deadline
+    until(lambda: (found := look(partition)[0])["last_stable_offset"] == found["log_end_offset"])
     states = [entry["state"] for entry in look(partition) if entry["kind"] == "batch"]
     assert states.count("commit_marker") == TRANSACTIONS // 2
     assert set(states) <= {"committed", "aborted", "commit_marker", "abort_marker"}
