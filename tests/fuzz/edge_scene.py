@@ -12,6 +12,7 @@ from uuid import UUID
 
 from oncelog.broker.apis.descriptor import Api
 from oncelog.broker.apis.table import API_TABLE
+from oncelog.broker.coordinator.share.values import topic_id_text
 from oncelog.broker.requests.context import Peer
 from oncelog.broker.security.principal import Principal
 from oncelog.protocol.errors import ErrorCode
@@ -233,8 +234,9 @@ class Scene:
         scene.ask(Step("create_topics", {"CreatableTopic.name": TOPIC}))
         scene.topic_id = scene.new_topic_id
         scene.ask(Step("produce"))
-        for key_type in (0, 1):
-            scene.ask(Step("find_coordinator", {"key_type": key_type}))
+        of_share = f"{scene.group}:{topic_id_text(scene.topic_id)}:0"
+        for key_type, key in ((0, scene.group), (1, scene.transactional_id), (2, of_share)):
+            scene.ask(Step("find_coordinator", {"key_type": key_type, "coordinator_keys": [key]}))
         scene.let_pass(1_000)
         return scene
 

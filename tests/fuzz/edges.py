@@ -53,7 +53,7 @@ _BATCH = {
 }
 
 # What must come before a request, so that it stores what it holds; what must come after, so that it can be read.
-_BEFORE: Mapping[str, tuple[str, ...]] = {
+BEFORE: Mapping[str, tuple[str, ...]] = {
     "add_offsets_to_txn": ("init_producer_id",),
     "add_partitions_to_txn": ("init_producer_id",),
     "create_partitions": ("create_topics",),
@@ -112,7 +112,7 @@ def stories() -> dict[str, tuple[Story, ...]]:
 
 def _of_api(api: Api) -> Iterator[Story]:
     """Each number of its request at each edge, in the newest version that has that number."""
-    before = tuple(map(Step, _BEFORE.get(api.name, ())))
+    before = tuple(map(Step, BEFORE.get(api.name, ())))
     after = tuple(map(Step, _AFTER.get(api.name, ())))
     seen: set[Path] = set()
     for version in range(api.maximum, api.minimum - 1, -1):
