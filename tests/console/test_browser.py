@@ -16,7 +16,7 @@ from tests.support import chromium
 from tests.support.chromium import Chromium, Page
 from tests.support.consoles import TIMEOUT_MS, serving
 from tests.support.layouts import WIDTHS, faults_of
-from tests.support.patience import PATIENCE_S, until
+from tests.support.patience import GIVES_UP_MS, PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.slow,
@@ -210,17 +210,16 @@ def _fill(page: Page, fields: dict[str, str]) -> None:
         page.value(f"document.getElementById({name!r}).value = {json.dumps(text)}")
 
 
-def test_a_broker_that_goes_is_said_and_the_page_follows_when_it_is_back(
-    console: str, broker: Broker, page: Page
-) -> None:
+def test_a_broker_that_goes_is_said_and_the_page_follows_when_it_is_back(broker: Broker, page: Page) -> None:
     broker.produce("orders", b"value")
-    page.go(f"{console}/topic?topic=orders")
-    page.wait(_IS_LIVE)
-    broker.stop()
-    page.wait("document.getElementById('banner').textContent.includes('does not respond')")
-    assert page.value("document.querySelectorAll('.strip a').length") > 0, "what was shown is gone"
-    broker.start()
-    page.wait(f"document.getElementById('banner').hidden && {_IS_LIVE}")
+    with serving(Reader(broker.bootstrap_servers, GIVES_UP_MS)) as address:
+        page.go(f"{address}/topic?topic=orders")
+        page.wait(_IS_LIVE)
+        broker.stop()
+        page.wait("document.getElementById('banner').textContent.includes('does not respond')")
+        assert page.value("document.querySelectorAll('.strip a').length") > 0, "what was shown is gone"
+        broker.start()
+        page.wait(f"document.getElementById('banner').hidden && {_IS_LIVE}")
 
 
 def _keep(page: Page, selector: str) -> None:

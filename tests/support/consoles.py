@@ -16,9 +16,10 @@ import uvicorn
 
 from oncelog.console.app import create_app
 from oncelog.console.reading import Reader
+from tests.support.patience import PATIENCE_MS
 
-TIMEOUT_MS = 1_000
-"""How long it waits for a broker before a page says so."""
+TIMEOUT_MS = PATIENCE_MS
+"""How long it waits for a broker before a page says so: with one that is away, a test gives GIVES_UP_MS."""
 _INTERVAL_S = 0.1
 OURS = {"origin": "http://127.0.0.1"}
 """What a browser says of a form on a page of the console below."""
@@ -41,10 +42,10 @@ def serving(reader: Reader) -> Iterator[str]:
 
 @asynccontextmanager
 async def console(
-    cluster: str | Reader, *, read_only: bool = False, no_writing: str = ""
+    cluster: str | Reader, *, read_only: bool = False, no_writing: str = "", timeout_ms: float = TIMEOUT_MS
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Of the cluster at an address, or as this reader sees one."""
-    reader = Reader(cluster, TIMEOUT_MS) if isinstance(cluster, str) else cluster
+    reader = Reader(cluster, timeout_ms) if isinstance(cluster, str) else cluster
     transport = httpx.ASGITransport(create_app(reader, read_only=read_only, no_writing=no_writing))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         try:
