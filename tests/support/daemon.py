@@ -12,7 +12,7 @@ from uuid import NAMESPACE_URL, uuid5
 import pytest
 
 from tests.support.forked import ForkedProcess
-from tests.support.logged import events, whole_lines
+from tests.support.logged import drop_half_a_line, events, whole_lines
 from tests.support.networks import Network
 from tests.support.patience import PATIENCE_S, until
 
@@ -95,6 +95,7 @@ class Daemon:
         environ = {**os.environ, "PYTHONPATH": str(_ROOT)}
         limit = [] if self._open_files is None else ["sh", "-c", f'ulimit -n {self._open_files}; exec "$@"', "sh"]
         around = [*(self._network.command if self._network else ()), *limit]
+        drop_half_a_line(self.stderr_path)
         if not around:
             self._process = ForkedProcess(arguments, self.stderr_path, environ)
         else:

@@ -5,14 +5,25 @@ somewhere. tests/test_tidy.py lets no test open the log of a daemon in another w
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 
 def whole_lines(path: Path) -> list[str]:
     """The lines that end; what stands after the last of them is still being written."""
+    return _whole(path).decode(errors="replace").split("\n")[:-1]
+
+
+def drop_half_a_line(path: Path) -> None:
+    """What a killed process has left of its last one, so that the next process begins a line of its own."""
+    if path.exists():
+        os.truncate(path, len(_whole(path)))
+
+
+def _whole(path: Path) -> bytes:
     written = path.read_bytes()
-    return written[: written.rfind(b"\n") + 1].decode(errors="replace").split("\n")[:-1]
+    return written[: written.rfind(b"\n") + 1]
 
 
 def events(path: Path, *names: str) -> list[dict[str, Any]]:
