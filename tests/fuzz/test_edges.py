@@ -53,12 +53,13 @@ def play(stored: tuple[Story, ...]) -> None:
     scene.let_pass(TEN_MINUTES_MS)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("stored", STORIES.values(), ids=list(STORIES))
 def test_every_api_answers_whatever_numbers_are_stored(stored: tuple[Story, ...]) -> None:
     play(stored)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.interpreted  # replaces a function of a handler
 @pytest.mark.parametrize(
     "api", ["alter_share_group_offsets", "initialize_share_group_state", "write_share_group_state"]
@@ -71,6 +72,7 @@ def test_a_lag_that_leaves_its_type_is_found_by_each_api_that_stores_a_start_off
         play(STORIES[api])
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("api", [api.name for api in API_TABLE.values() if api.name not in REFUSED])
 def test_the_base_message_of_every_api_is_answered_without_an_error(api: str) -> None:
     """Otherwise its numbers are refused with it, and none is stored."""
