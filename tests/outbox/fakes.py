@@ -23,8 +23,7 @@ class FakeDatabase:
     end: int = ORIGIN.slot
     lost: int = 0
     """How many reads fail, one after the other."""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when something is committed, and when it is told of something."""
+    _waiting: "list[asyncio.Future[None]]" = field(default_factory=list)
 
     def commit(self, *values: str, topic: str = "events", **others: object) -> None:
         """Adds a SQL transaction with an event for each value."""
@@ -34,23 +33,31 @@ class FakeDatabase:
             for number, value in enumerate(values)
         ]
         self.log.append((self.end, events))
-        self.changed.set()
+        self._changed()
 
     def tell(self, place: int) -> None:
         """All before it is in Kafka."""
         self.confirmed = max(self.confirmed, place)
-        self.changed.set()
+        self._changed()
 
-    async def change(self) -> None:
-        """Returns after the next change."""
-        self.changed.clear()
-        await self.changed.wait()
+    def change(self) -> "asyncio.Future[None]":
+        """Completes when something is committed, or it is told of something, from this call on: what a test has looked
+        at before does not change in between."""
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(change)
+        return change
+
+    def _changed(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for change in waiting:
+            if not change.done():
+                change.set_result(None)
 
     def pass_by(self) -> None:
         """Something is committed that has no event."""
         self.end += 10
         self.log.append((self.end, []))
-        self.changed.set()
+        self._changed()
 
 
 class FakeFeed:

@@ -54,7 +54,7 @@ class Running:
         """Returns when the database was told that all that it has committed is in Kafka."""
         async with asyncio.timeout(PATIENCE_S):
             while database.confirmed < max((end for end, events in database.log if events), default=0):
-                change = asyncio.create_task(database.change())
+                change = database.change()
                 await asyncio.wait((change, self.task), return_when=asyncio.FIRST_COMPLETED)
                 change.cancel()
                 if self.task.done():
