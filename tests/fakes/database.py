@@ -307,6 +307,12 @@ class Database:
         if statement.node_id in self.nodes and self.nodes[statement.node_id][0].owner == statement.owner:
             self.nodes[statement.node_id] = self.nodes[statement.node_id][0]._replace(followed=NOBODY), 0
 
+    def depose(self, owner: str, now_us: int) -> None:
+        """It has ended, until it renews its row."""
+        for node_id, (row, until_us) in self.nodes.items():
+            if row.owner == owner:
+                self.nodes[node_id] = row, min(until_us, now_us)
+
     def want_leader(self, statement: WantLeader) -> None:
         self.wanted = statement.node_id
 

@@ -18,6 +18,7 @@ from oncelog.broker.assembly.postgres import terms_of
 from oncelog.broker.assembly.standby import assemble_standby
 from oncelog.broker.cluster.nodes import Nodes
 from oncelog.broker.config.settings import load_config
+from oncelog.broker.requests.context import Peer
 from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
@@ -41,6 +42,8 @@ from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
 
 PORT = 9092
+SOFTWARE = "kgo"
+"""What clients say that they are: to them nodes list only those that are there."""
 _OPENING_MS = (0, 0, 1, 30)
 """Until sockets are open."""
 _FLUSH_MS = 30_000
@@ -195,7 +198,9 @@ class VirtualNode:
                 arrival.is_refused = True
             else:
                 arrival.server_ms = self._around.server.monotonic_ms()
-                arrival.serving, arrival.reply = serving, serving.take(frame, request, version)
+                peer = Peer("10.0.0.1", 40_000, "PLAINTEXT", serving.advertised)
+                peer.software_name = SOFTWARE
+                arrival.serving, arrival.reply = serving, serving.take(frame, request, version, peer=peer)
 
         process.time.call_soon(take)
         return arrival

@@ -365,8 +365,11 @@ class FakeTables:
 
     def _take_lease(self, database: Database, statement: TakeLease) -> TakenLease | None:
         if database.owner != statement.owner:
+            deposed, was_held = database.owner, database.until_us > 0
             if database.take_lease(self._random, statement.seen) is None:
                 return None
+            if was_held:
+                database.depose(deposed, self._now_us())
             database.owner, database.node_id, database.attendant = statement.owner, statement.node_id, None
             database.successor = database.wanted = NOBODY
             database.since_us = self._now_us()

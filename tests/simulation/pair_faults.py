@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.cluster.nodes import Client, NodeAddress, Nodes
 from oncelog.broker.handlers import current
 from oncelog.broker.storage.shared.tables import AppendRound, Lease, ReadRounds, Statement
 from oncelog.broker.succession.clients import Clients
 from oncelog.broker.succession.leader_seen import LeaderSeen
+from oncelog.broker.succession.roster import Roster
 from oncelog.broker.succession.standby import Standby
 from oncelog.broker.turns.completion import Completion
 from tests.fakes.database import _EFFECTS, Database
@@ -99,6 +101,23 @@ def name_the_next_leader_once_it_is_followed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Clients, "name_leader", late)
 
 
+def depose_no_node(patch: pytest.MonkeyPatch) -> None:
+    """One whose lease was taken is listed until its time is over."""
+    patch.setattr(Database, "depose", lambda self, owner, now_us: None)
+
+
+def list_nodes_that_have_ended(patch: pytest.MonkeyPatch) -> None:
+    def seen_by(self: Nodes, client: Client) -> list[NodeAddress]:
+        return [each._replace(is_gone=False) for each in all_seen_by(self, client)]
+
+    all_seen_by = Nodes.seen_by
+    patch.setattr(Nodes, "seen_by", seen_by)
+
+
+def lead_without_a_look_at_the_nodes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Roster, "look_now", lambda self: Completion.of(None))
+
+
 PLANTS: list[Plant] = [
     answer_reads_whoever_leads,
     name_oneself_whoever_leads,
@@ -111,6 +130,9 @@ PLANTS: list[Plant] = [
     name_at_once_who_led_last,
     name_who_led_last_once_nobody_is_seen,
     name_the_next_leader_once_it_is_followed,
+    depose_no_node,
+    list_nodes_that_have_ended,
+    lead_without_a_look_at_the_nodes,
 ]
 FOUND_BY: Mapping[Plant, str] = {
     name_oneself_whoever_leads: "I34",
@@ -119,5 +141,8 @@ FOUND_BY: Mapping[Plant, str] = {
     name_at_once_who_led_last: "I33",
     name_who_led_last_once_nobody_is_seen: "I33",
     name_the_next_leader_once_it_is_followed: "I33",
+    depose_no_node: "I35",
+    list_nodes_that_have_ended: "I35",
+    lead_without_a_look_at_the_nodes: "I35",
 }
 """Which invariant finds it, before any other or alone."""

@@ -1,7 +1,8 @@
 """The network between simulated clients and several nodes, of which one leads, as far as the clients know.
 
 Owns: whom a client asks. It asks any node for Metadata, goes to the leader that this names, and asks again after an
-error that says another leads, or after silence. Questions that any node may answer go to any.
+error that says another leads, or after silence. Questions that any node may answer go to any. Some clients stay with a
+silent leader for as long as Metadata lists it, as franz-go's members of groups do (KIP-848).
 Invariants
 - I28: no answer to a read, and no refusal, leaves a node once another has the lease.
 - I34: no node names itself as the leader once another has the lease.
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from random import Random
 from typing import Any
+from zlib import crc32
 
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -48,6 +50,8 @@ _READS = frozenset(
 class PairLosses:
     redirected: int = 0
     answers_of_standbys: int = 0
+    left_unlisted: int = 0
+    """How often a client has left a silent leader because Metadata did not list it any more."""
 
 
 class PairNetwork(Network):
@@ -57,13 +61,13 @@ class PairNetwork(Network):
         later: Callable[[int, Callable[[], None]], None],
         nodes: Sequence[VirtualNode],
         newest_epoch: Callable[[], int],
-        on_named: Callable[[Arrival, int], None],
+        judges: tuple[Callable[[Arrival, int], None], Callable[[Arrival, int, Sequence[int]], None]],
         *,
         may_be_late: bool,
     ) -> None:
-        """`on_named` judges which leader an answer names."""
+        """`judges`: of which leader an answer names, and of which nodes it lists beside it."""
         super().__init__(random, later, _no_broker, may_be_late=may_be_late)
-        self._on_named = on_named
+        self._on_named, self._on_listed = judges
         self._nodes = nodes
         self._newest_epoch = newest_epoch
         self._leaders: dict[Client, int] = {}
@@ -128,6 +132,7 @@ class PairNetwork(Network):
                 assert arrival.reply is not None
                 if not arrival.reply.is_closed:
                     self._judge_named(arrival, _named_in(arrival.reply.message))
+                    self._judge_listed(arrival, arrival.reply.message)
                     on_answer(arrival.reply.message)
             elif not arrival.is_lost:
                 self._asked.append((arrival, on_answer))
@@ -147,6 +152,8 @@ class PairNetwork(Network):
             return
         if type(request).__name__ in _OF_ANY_NODE:
             self._judge_named(arrival, _named_in(reply.message))
+        if isinstance(request, MetadataRequest):
+            self._judge_listed(arrival, reply.message)
         if serving.epoch < 0:
             return
         codes = set() if _is_of_any_node(request) else set(map(ErrorCode, _codes(reply.message))) - _OF_ONE_THAT_ENDS
@@ -169,6 +176,9 @@ class PairNetwork(Network):
                 f"{serving.epoch}, and {self._newest_epoch()} has begun"
             )
 
+    def _judge_listed(self, arrival: Arrival, message: Any) -> None:
+        self._on_listed(arrival, int(message.controller_id), [each.node_id for each in message.brokers])
+
     def _deliver(self, client: Client, ticket: int, reply: Any, cuts: int) -> None:
         if client.ticket == ticket and not _ELSEWHERE.isdisjoint(_codes(reply.message)):
             self.counts.redirected += 1
@@ -177,12 +187,26 @@ class PairNetwork(Network):
 
     def _give_up(self, client: Client, ticket: int) -> None:
         if client.ticket == ticket:
-            self._leaders.pop(client, None)
+            leader = self._leaders.get(client)
+            if leader is not None and _stays(client):
+                self._ask_metadata(lambda answer: self._maybe_leave(client, leader, answer))
+            else:
+                self._leaders.pop(client, None)
         super()._give_up(client, ticket)
+
+    def _maybe_leave(self, client: Client, leader: int, answer: Any) -> None:
+        if leader not in [each.node_id for each in answer.brokers] and self._leaders.get(client) == leader:
+            del self._leaders[client]
+            self.counts.left_unlisted += 1
 
 
 def _no_broker() -> VirtualBroker:
     raise AssertionError("several nodes are asked")
+
+
+def _stays(client: Client) -> bool:
+    """Whether it leaves a silent leader only once Metadata does not list it."""
+    return crc32(client.name.encode()) % 2 == 0
 
 
 def _is_of_any_node(request: Any) -> bool:

@@ -11,9 +11,11 @@ as in the other worlds; what several nodes must keep besides is judged here:
 - I32: in the end every node names one leader, and the same topics.
 - I33: a node that stands by names no leader that had ended before it was asked, as far as the database knew.
 - I34: no node names itself as the leader later than its lease (`pair_network`).
+- I35: an answer to Metadata that names the next leader does not list the one that was deposed for it, until that one is
+  back; nor a node that has ended some seconds ago. Some clients stay with a node for as long as it is listed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from traceback import format_exception
@@ -48,6 +50,8 @@ _WELL_MS = 3_000
 _AGREED_MS = 20_000
 _AGAIN_MS = (100, 500, 2_000, 5_000)
 """When a process that has ended is started again."""
+_LISTED_MS = 5_000
+"""So long after its time is over a node may be listed: others look twice a second, over connections that fail."""
 _LATE_MS = (0, 20, 300)
 """When the database carries out what the leader of before had sent."""
 _LEASES_MS = (3_000, 4_000, 10_000)
@@ -70,6 +74,8 @@ class PairTally(Tally):
     answers_of_standbys: int = 0
     standby_looks: int = 0
     named_leaders: int = 0
+    listed_nodes: int = 0
+    deposed_unlisted: int = 0
 
 
 class Leader(LateBroker):
@@ -114,6 +120,10 @@ class PairWorld(BrokerWorld):
         """In which epoch records were added last, and over whose connections."""
         self._attended_ms: dict[int, int] = {}
         """When each node was seen last with the lease and a connection."""
+        self._there_ms: dict[int, int] = {}
+        """When the row of each node was seen last before its time was over."""
+        self._deposed_us: dict[str, int] = {}
+        """When the lease was taken from these starts, which had not given it back."""
         self._starting: set[int] = set()
         self._looked_at: dict[int, tuple[MetadataFollower, int]] = {}
         """What each node that stands by had replayed when it was last compared."""
@@ -149,7 +159,8 @@ class PairWorld(BrokerWorld):
 
     def _networked(self, *, may_be_late: bool) -> PairNetwork:
         newest = lambda: self.database.epoch  # noqa: E731
-        return PairNetwork(self.random, self._later, self.nodes, newest, self._judge_named, may_be_late=may_be_late)
+        judges = self._judge_named, self._judge_listed
+        return PairNetwork(self.random, self._later, self.nodes, newest, judges, may_be_late=may_be_late)
 
     def _sizes(self) -> SharedSizes:
         return SharedSizes(
@@ -177,6 +188,10 @@ class PairWorld(BrokerWorld):
         database = self.database
         if database.until_us and database.attendant is not None and database.attendant[1] == database.epoch:
             self._attended_ms[database.node_id] = self.server.monotonic_ms()
+        now_ms = self.server.monotonic_ms()
+        for node_id, (_, until_us) in database.nodes.items():
+            if until_us > now_ms * 1000:
+                self._there_ms[node_id] = now_ms
 
     def _judge(self, process: VirtualProcess) -> None:
         for failure in process.failures:
@@ -246,6 +261,8 @@ class PairWorld(BrokerWorld):
         if until_us and is_alive and now_ms >= self._well_from_ms.get(node_id, 0):
             raise HistoryError(f"I30, nobody deposes a leader that is well: node {node_id}, at {now_ms} ms")
         self.tally.deposed += bool(until_us and is_alive)
+        if until_us:
+            self._deposed_us[database.owner] = now_ms * 1000
         self.server.call_later(self._fate.choice(_LATE_MS), self.database.wake_sleepers)
         self.recorder.history.power_cuts.append(self.recorder.tick())
         self.recorder.history.restarts.append(Restart(self.recorder.tick(), "take-over"))
@@ -288,6 +305,30 @@ class PairWorld(BrokerWorld):
                 f"I33, a node that stands by names no leader that had ended: node {serving.node_id} was asked at "
                 f"{arrival.server_ms} ms, and names node {node_id}, which was last there at {attended_ms} ms"
             )
+
+    def _judge_listed(self, arrival: Arrival, leader_node_id: int, node_ids: Sequence[int]) -> None:
+        serving, lease_us = arrival.serving, self.around.lease_ms * 1000
+        assert serving is not None
+        deposed = {self._node_id_of(owner) for owner in self._deposed_us} - {NOBODY}
+        self.tally.deposed_unlisted += bool(deposed - set(node_ids))
+        for node_id in set(node_ids) - {serving.node_id, leader_node_id}:
+            self.tally.listed_nodes += 1
+            row, until_us = self.database.nodes[node_id]
+            deposed_us = self._deposed_us.get(row.owner, -1)
+            is_renewed = until_us - lease_us > deposed_us
+            is_deposed = leader_node_id == self.database.node_id and deposed_us >= 0 and not is_renewed
+            is_well = arrival.server_ms >= self._well_from_ms.get(serving.node_id, 0)
+            there_ms = self._there_ms.get(node_id, -1)
+            is_long_gone = is_well and there_ms + _LISTED_MS < arrival.server_ms
+            if is_deposed or is_long_gone:
+                raise HistoryError(
+                    f"I35, a node that has ended is not listed beside its successor: node {serving.node_id} was asked "
+                    f"at {arrival.server_ms} ms, and lists node {node_id}, which was there at {there_ms} ms "
+                    f"and was deposed at {deposed_us / 1000} ms"
+                )
+
+    def _node_id_of(self, owner: str) -> int:
+        return next((node_id for node_id, (row, _) in self.database.nodes.items() if row.owner == owner), NOBODY)
 
     # --- troubles -----------------------------------------------------------------------------------------------------
 

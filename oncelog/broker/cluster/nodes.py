@@ -3,8 +3,19 @@
 Owns: the addresses, as clients are told. Does not own: how this node learns of others (`broker.succession`), who leads
 (`broker.cluster.leadership`).
 
-Clients know the nodes from Metadata, and ask for it again when they have to. A node that has ended is named there for
-some minutes: a client that had forgotten it would not know that it is back, and could ask nobody once its leader ends.
+Clients know the nodes from Metadata, and ask for it again when they have to. As in Kafka, a node that has ended is
+listed there until the time of its row is over, and again once it is back; one that was deposed is not listed from the
+first answer on that names the next leader. Kafka fences a broker and moves its leaderships and coordinators in one step
+(measured: three brokers, kill -9 of one), and clients rely on that: the members of groups of KIP-848 and of share
+groups in franz-go 1.22 and its main branch send heartbeats to their coordinator for as long as it is listed, whatever
+FindCoordinator answers, and look at Metadata once when a fetch fails.
+
+Some clients need the contrary, for ten minutes (`storage.postgres.nodes`). Of two nodes a client that asks while one is
+gone learns one, and asks again after five minutes. If that one ends meanwhile, it has to find the other by its
+bootstrap servers. Java since 4.0, franz-go, kafka-python, KafkaJS and oncelog do; Java 3.x, aiokafka, and librdkafka
+with `metadata.recovery.strategy=none`, which its stall needs (docs/clients/client-notes.md), wait for the one that has
+ended (each tried through ten take-overs in turn). What asks for nodes alone is an Admin of Java or librdkafka: it asks
+each of them for its groups and transactions, and waits in vain for one that has ended.
 
 A client is told the addresses of the listener that it has connected to, as in Kafka: a node without a listener of that
 name does not exist for it.
@@ -14,6 +25,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 Address = tuple[str, int]
+_UNNAMED = ""
+"""Of clients that do not say what they are (KIP-511), such as aiokafka and KafkaJS. None of them has KIP-848."""
+_BY_LIBRDKAFKA = ("librdkafka", "confluent-kafka")
+"""How the names begin that it, and Confluent's clients around it, give themselves."""
+_JAVA = "apache-kafka-java"
 
 
 class Client(Protocol):
@@ -40,6 +56,13 @@ class NodeAddress(NamedTuple):
     host: str
     port: int
     is_gone: bool = False
+
+
+def lists_nodes_that_are_gone(software_name: str, asks_for_nodes_alone: bool) -> bool:
+    """Whether Metadata lists them to this client: it could not find them otherwise."""
+    if software_name == _JAVA or software_name.startswith(_BY_LIBRDKAFKA):
+        return not asks_for_nodes_alone
+    return software_name == _UNNAMED
 
 
 class Nodes:

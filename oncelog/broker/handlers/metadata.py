@@ -8,8 +8,8 @@
 - v10+ returns topic ids, v12+ looks up by id (UNKNOWN_TOPIC_ID); if any topic is given by id, those given by name are
   ignored, as in Kafka. v10 and v11 may not look up by id: INVALID_REQUEST for every topic.
 - v8+ authorized operations, if requested (v8–v10 also for the cluster): all of them, unless there is an authorizer.
-- A node that has ended is named for a while (`cluster.nodes`), unless an Admin of Java asks: for its lists it asks each
-  node that it was told of, and waits in vain for one that has ended. Its requests name no topics (`KafkaAdminClient`).
+- A node that has ended, or that was deposed and is not back, is not listed, as in Kafka; for a while it is to clients
+  that would not find it again once it is back (`cluster.nodes`).
 - v13's top-level error code is always NONE: this broker never asks a client to rebootstrap (KIP-1102).
 - A row of neither a name nor an id is ignored, where Kafka fails over it (UNKNOWN_SERVER_ERROR).
 - A topic that is named several times is returned once, as in Kafka. Topics are as they were when the request arrived,
@@ -28,6 +28,7 @@ from uuid import UUID
 
 from oncelog.broker.cluster.leadership import NO_LEADER
 from oncelog.broker.cluster.metadata_log import Topic
+from oncelog.broker.cluster.nodes import lists_nodes_that_are_gone
 from oncelog.broker.cluster.topic_rules import check_topic_name
 from oncelog.broker.handlers.rights.checks import may_create_topic
 from oncelog.broker.handlers.shared.asked_topics import asked_ids
@@ -47,7 +48,6 @@ from oncelog.protocol.generated.metadata_response import (
 from oncelog.protocol.topics import INTERNAL_TOPICS
 
 _BY_ID_SINCE = 12
-_JAVA = "apache-kafka-java"
 _PARTITIONS_A_STEP = 64
 _NOT_NOW = frozenset(
     (
@@ -118,22 +118,19 @@ class _View:
     def respond(self, topics: list[MetadataResponseTopic]) -> MetadataResponse:
         broker = self._context.broker
         asked = self._request.include_cluster_authorized_operations
+        topics_asked = self._request.topics
+        asks_for_nodes_alone = topics_asked is not None and not topics_asked
+        lists_gone = lists_nodes_that_are_gone(self._context.peer.software_name, asks_for_nodes_alone)
         return MetadataResponse(
             brokers=[
                 MetadataResponseBroker(node_id=node_id, host=host, port=port)
                 for node_id, host, port, is_gone in broker.nodes.seen_by(self._context.peer)
-                if not (is_gone and self._asks_every_node)
+                if not is_gone or lists_gone
             ],
             cluster_id=broker.cluster_id,
             controller_id=broker.leadership.controller.node_id,
             topics=topics,
             cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
-        )
-
-    @property
-    def _asks_every_node(self) -> bool:
-        return (
-            self._context.peer.software_name == _JAVA and self._request.topics is not None and not self._request.topics
         )
 
     def describe(self, topic: Topic) -> Sliced[MetadataResponseTopic]:

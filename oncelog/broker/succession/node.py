@@ -118,7 +118,10 @@ class Node(Generic[B]):
         self._log.info("lease.taken", epoch=taken.epoch, node_id=term.terms.node_id, before=term.leader_node_id)
         standing.unsettle("it has the lease, and begins to lead")
         succession = Succession(term.tables, term.terms, taken, term.roster.nodes, standing)
+        nodes_seen = term.roster.look_now()
         broker = yield from self._process.assemble_leader(term.system, succession)
+        # Clients that are to leave the node that led before must not find it beside the name of this one.
+        yield first_of(nodes_seen, self._stopping, term.over)
         addresses = yield from self._clients.go_to(broker)
         store = broker.logs.store
         ends = store.followed_ends if isinstance(store, SharedLogStore) else FollowedEnds()

@@ -65,13 +65,15 @@ class Roster:
         self.seen = SeenNodes((), 0, NOBODY)
         self._seen_at_ms = clock.monotonic_ms()
         self._on_seen: Callable[[SeenNodes], None] = lambda _: None
+        self._unseen: list[Completion[None]] = []
+        """Of each `look_now` that is not answered."""
 
     def begin(self, on_wait: Callable[[str], None]) -> Sliced[None]:
         """Have the node id. `on_wait` is called with the name of a start that has it; it may have ended a moment ago.
-        Raises NodeIdTaken as soon as that one has renewed its row twice: what it had sent before it ended happens once.
-        OSError."""
+        Raises NodeIdTaken as soon as its row has changed three times: what it had sent before it ended happens once,
+        and it may be deposed once. OSError."""
         seen: KeptNode | None = None
-        renewals = 0
+        changes = 0
         while True:
             keeping = self._statements.ask(KeepNode(self._row, self._lease_ms))
             yield keeping
@@ -81,9 +83,9 @@ class Roster:
             if seen is None:
                 on_wait(kept.owner)
             elif kept != seen:
-                renewals += 1
+                changes += 1
             seen = kept
-            if renewals == 2:
+            if changes == 3:
                 raise NodeIdTaken(self._row.node_id, kept.owner)
             yield pause(self._scheduler, _TRY_MS)
         yield from self.look()
@@ -149,6 +151,33 @@ class Roster:
             for row in self.others
         ]
         self._on_seen(seen)
+
+    def look_now(self) -> Completion[None]:
+        """Completes when the nodes were seen later than now: who has just been deposed is known by then."""
+        seen: Completion[None] = Completion()
+        self._unseen.append(seen)
+
+        def on_answer(answer: Completion[SeenNodes]) -> None:
+            if self._is_over:
+                return
+            if answer.error is not None:
+                self._scheduler.call_later(_TRY_MS, ask)
+                return
+            self._take(answer.result())
+            self._unseen.remove(seen)
+            seen.complete(None)
+
+        def ask() -> None:
+            if not self._is_over:
+                self._statements.ask(LookAtNodes()).then(on_answer)
+
+        ask()
+        return seen
+
+    @property
+    def is_current(self) -> bool:
+        """The nodes were seen since each `look_now`."""
+        return not self._unseen
 
     @property
     def others(self) -> list[NodeRow]:

@@ -100,8 +100,9 @@ class Term:
                 self.seen = seen
             if is_other and seen.epoch != self.leader_epoch:
                 self.leader_epoch, self.leader_node_id = seen.epoch, seen.node_id
+                self.roster.look_now()
                 on_leader()
-            else:
+            elif self.roster.is_current:  # else answers that name the next leader would list the one deposed
                 self.leader_seen.on_look(seen, asked_at_ms)
 
         taking: Sliced[TakenLease] = take_lease(

@@ -305,26 +305,40 @@ def test_a_node_that_sees_no_leader_any_more_names_none_until_it_has_seen_one(le
     assert standby.ask(MetadataRequest(topics=[]), 12).controller_id == 1
 
 
+_TOPIC = [MetadataRequestTopic(name="topic")]
+
+
 @pytest.mark.parametrize(
-    ("software", "topics", "named"),
+    ("software", "topics", "listed"),
     [
+        ("kgo", _TOPIC, [1, 2]),
+        ("kgo", None, [1, 2]),
+        ("kafka-python", _TOPIC, [1, 2]),
+        ("oncelog", _TOPIC, [1, 2]),
+        ("Sarama", _TOPIC, [1, 2]),
         ("apache-kafka-java", [], [1, 2]),
         ("apache-kafka-java", None, [1, 2, 3]),
-        ("apache-kafka-java", [MetadataRequestTopic(name="topic")], [1, 2, 3]),
-        ("librdkafka", [], [1, 2, 3]),
+        ("apache-kafka-java", _TOPIC, [1, 2, 3]),
+        ("librdkafka", [], [1, 2]),
+        ("librdkafka", _TOPIC, [1, 2, 3]),
+        ("confluent-kafka-python", _TOPIC, [1, 2, 3]),
+        (None, [], [1, 2, 3]),
+        (None, _TOPIC, [1, 2, 3]),
     ],
 )
-def test_a_node_that_has_ended_is_named_unless_javas_admin_asks(
-    leader: TablesBroker, software: str, topics: list[MetadataRequestTopic] | None, named: list[int]
+def test_a_node_that_has_ended_is_listed_to_those_alone_that_would_not_find_it_again(
+    leader: TablesBroker, software: str | None, topics: list[MetadataRequestTopic] | None, listed: list[int]
 ) -> None:
-    """That one would ask it for its groups and transactions. Others would not know it when it is back."""
+    """As in Kafka it is not listed to others: franz-go's members of groups ask their coordinator for as long as it is,
+    and an Admin each node that is."""
     standby = Standby(leader)
     gone = OtherNode(3, {"PLAINTEXT": ("third.example", 19_092)}, is_gone=True)
     standby.broker.nodes.others = [LEADER, gone]
     peer = _new_peer()
-    standby.ask(ApiVersionsRequest(client_software_name=software, client_software_version="4.3.1"), 3, peer)
+    if software is not None:
+        standby.ask(ApiVersionsRequest(client_software_name=software, client_software_version="4.3.1"), 3, peer)
     answer = standby.ask(MetadataRequest(topics=topics), 12, peer)
-    assert [each.node_id for each in answer.brokers] == named
+    assert [each.node_id for each in answer.brokers] == listed
 
 
 def test_however_many_answers_wait_one_look_at_their_limit_is_to_come(leader: TablesBroker) -> None:

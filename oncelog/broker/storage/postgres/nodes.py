@@ -78,6 +78,8 @@ _TAKE_LEASE = """
 update oncelog_lease set owner = $1, until = clock_timestamp() + $2 * interval '1 ms', node_id = $3, successor = -1,
 wanted = -1, since = clock_timestamp()
 """
+_DEPOSE = "update oncelog_node set until = clock_timestamp() where owner = $1 and until > clock_timestamp()"
+"""Its node has ended, to clients; if it has not, it renews its row."""
 _KEEP_PLACE = f"update oncelog_leader set written = pg_current_xact_id(), place = {_PLACE}"
 _ATTEND = f"""
 select case when epoch <> $1 then 'NONE'
@@ -127,6 +129,8 @@ async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLeas
         epoch += 1 if is_here else LOST_EPOCHS
         await connection.execute(_TAKE_EPOCH, is_here, epoch)
         await connection.execute(_TAKE_LEASE, statement.owner, statement.lease_ms, statement.node_id)
+        if renewed:  # it was not given back
+            await connection.execute(_DEPOSE, owner)
     return TakenLease(epoch, not is_here)
 
 
