@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -113,12 +114,20 @@ def await_line(process: "subprocess.Popen[str]", text: str) -> str:
     raise AssertionError(f"the program ended without saying {text!r}")
 
 
-def finished_while_killed(command: list[str], daemon: Daemon, pause_s: float) -> list[str]:
-    """What a program prints after "loaded", while the daemon is killed three times under it."""
+class Killable(Protocol):
+    """A broker, or what stands for one."""
+
+    def kill(self) -> object: ...
+
+    def start(self) -> object: ...
+
+
+def finished_while_killed(command: list[str], daemon: Killable, pause_s: float, kills: int = 3) -> list[str]:
+    """What a program prints after "loaded", while the broker is killed some times under it."""
     pause = threading.Event()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         await_line(process, "loaded")
-        for _ in range(3):
+        for _ in range(kills):
             pause.wait(pause_s)  # some transactions are done, others open
             daemon.kill()
             daemon.start()
