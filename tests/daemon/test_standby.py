@@ -25,6 +25,7 @@ from confluent_kafka.admin import NewTopic as LibrdkafkaTopic
 
 from oncelog.client import Admin, Consumer, NewTopic, Producer
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.generated.metadata_response import MetadataResponse
@@ -161,6 +162,24 @@ def test_every_node_names_both_and_the_one_that_leads(pair: Pair) -> None:
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
         cluster = admin.describe_cluster().result(PATIENCE_S)
         assert ({each.id for each in cluster.nodes}, cluster.controller.id) == ({1, 2}, 1)
+
+
+def test_the_first_answer_that_names_the_next_leader_does_not_list_the_killed_one(pair: Pair) -> None:
+    """A client that looks at Metadata once, and holds on to what is listed, has to find its way by it. The killed one
+    is listed again when it is back."""
+    client = WireBroker(pair.nodes[2].bootstrap)
+    client.ask(ApiVersionsRequest(client_software_name="kgo", client_software_version="1.22.2"), 3)
+
+    def listed() -> tuple[int, set[int]]:
+        metadata: MetadataResponse = client.ask(MetadataRequest(topics=None), 12)
+        return metadata.controller_id, {each.node_id for each in metadata.brokers}
+
+    assert listed() == (1, {1, 2})
+    pair.nodes[1].kill()
+    assert listed() == (2, {2})
+    pair.nodes[1].start()
+    until(lambda: listed() == (2, {1, 2}))
+    client.close()
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])

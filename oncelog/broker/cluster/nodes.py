@@ -12,10 +12,11 @@ FindCoordinator answers, and look at Metadata once when a fetch fails.
 
 Some clients need the contrary, for ten minutes (`storage.postgres.nodes`). Of two nodes a client that asks while one is
 gone learns one, and asks again after five minutes. If that one ends meanwhile, it has to find the other by its
-bootstrap servers. Java since 4.0, franz-go, kafka-python, KafkaJS and oncelog do; Java 3.x, aiokafka, and librdkafka
-with `metadata.recovery.strategy=none`, which its stall needs (docs/clients/client-notes.md), wait for the one that has
-ended (each tried through ten take-overs in turn). What asks for nodes alone is an Admin of Java or librdkafka: it asks
-each of them for its groups and transactions, and waits in vain for one that has ended.
+bootstrap servers. Java since 4.0, librdkafka's default, franz-go, KafkaJS and oncelog do. Java 3.x, kafka-python 3.0,
+aiokafka 0.14, and librdkafka with `metadata.recovery.strategy=none`, which its stall needs
+(docs/clients/client-notes.md), do not (tried: two kills in turn, and none came back within 40 s). What asks for nodes
+alone is an Admin of Java or librdkafka: it asks each of them for its groups and transactions, and waits in vain for one
+that has ended.
 
 A client is told the addresses of the listener that it has connected to, as in Kafka: a node without a listener of that
 name does not exist for it.
@@ -27,6 +28,7 @@ from typing import NamedTuple, Protocol
 Address = tuple[str, int]
 _UNNAMED = ""
 """Of clients that do not say what they are (KIP-511), such as aiokafka and KafkaJS. None of them has KIP-848."""
+_KAFKA_PYTHON = "kafka-python"
 _BY_LIBRDKAFKA = ("librdkafka", "confluent-kafka")
 """How the names begin that it, and Confluent's clients around it, give themselves."""
 _JAVA = "apache-kafka-java"
@@ -62,7 +64,7 @@ def lists_nodes_that_are_gone(software_name: str, asks_for_nodes_alone: bool) ->
     """Whether Metadata lists them to this client: it could not find them otherwise."""
     if software_name == _JAVA or software_name.startswith(_BY_LIBRDKAFKA):
         return not asks_for_nodes_alone
-    return software_name == _UNNAMED
+    return software_name in (_UNNAMED, _KAFKA_PYTHON)
 
 
 class Nodes:

@@ -313,7 +313,7 @@ _TOPIC = [MetadataRequestTopic(name="topic")]
     [
         ("kgo", _TOPIC, [1, 2]),
         ("kgo", None, [1, 2]),
-        ("kafka-python", _TOPIC, [1, 2]),
+        ("kafka-python", _TOPIC, [1, 2, 3]),
         ("oncelog", _TOPIC, [1, 2]),
         ("Sarama", _TOPIC, [1, 2]),
         ("apache-kafka-java", [], [1, 2]),
