@@ -46,7 +46,12 @@ CLIENTS = (
         "preview.",
     ),
     Client("aiokafka (Python)", ("test_aiokafka*",)),
-    Client("kafka-python", ("test_kafka_python*",), "Compresses with snappy where the package python-snappy is there."),
+    Client(
+        "kafka-python",
+        ("test_kafka_python*",),
+        "Compresses with snappy where the package python-snappy is there. A commit does not return where its "
+        "coordinator was killed (of an Apache Kafka of three brokers, too): [what to do](../clients/client-notes.md).",
+    ),
     Client(
         "kcat (librdkafka)",
         ("test_kcat*",),
@@ -69,13 +74,20 @@ CLIENTS = (
         "A distributed worker with `exactly.once.source.support=enabled`.",
     ),
     Client("Apache Flink", ("test_flink*",), "`KafkaSource` to `KafkaSink` with `EXACTLY_ONCE`, in one process."),
-    Client("franz-go (Go: kgo, kadm)", ("test_franz_go*",)),
+    Client(
+        "franz-go (Go: kgo, kadm)",
+        ("test_franz_go*",),
+        "A KIP-848 member without partitions sends heartbeats to a killed coordinator until it looks at Metadata: five "
+        "minutes by default, of an Apache Kafka of three brokers, too.",
+    ),
     Client("Sarama (Go)", ("test_sarama*",)),
     Client("kafka-go (Go)", ("test_kafka_go*",), "At least once: its writer has neither idempotence nor transactions."),
     Client(
         "KafkaJS (Node)",
         ("test_kafkajs*",),
-        "Compresses with gzip alone unless a codec is plugged in (here: snappy); idempotence is experimental.",
+        "Compresses with gzip alone unless a codec is plugged in (here: snappy); idempotence is experimental. A commit "
+        "fails, and stays unknown, where its coordinator was killed (of an Apache Kafka of three brokers, too): [what "
+        "to do](../clients/client-notes.md).",
     ),
     Client(
         "@confluentinc/kafka-javascript (Node, librdkafka)",
@@ -98,9 +110,10 @@ CLIENTS = (
     ),
     Client(
         "Clients while another node takes over",
-        ("test_takeovers*",),
-        "Transactions, a copier in a group and a reader, ten times each. [What they see](../operate/standby.md#what-"
-        "clients-see), and why [some begin again](../clients/client-notes.md).",
+        ("test_takeover*",),
+        "Transactions, a copier in a group and a reader, ten times each; members of groups of each protocol, five "
+        "times. [What they see](../operate/standby.md#what-clients-see), and why [some begin again]"
+        "(../clients/client-notes.md).",
     ),
     Client("oncelog's own client", ("test_client_against_kafka*",), "The same tests also run against Apache Kafka."),
     Client("Apicurio Registry", ("test_apicurio*",), "No client: a schema registry, which our serializers ask."),
