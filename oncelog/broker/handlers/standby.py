@@ -5,8 +5,10 @@ Owns: the response. Does not own: which APIs are handled as always, and the erro
 
 - Answers that name the leader wait until it was seen (`broker.succession.leader_seen`).
 - An idempotent producer without a transactional id may ask any node for its producer id, and before it has one this may
-  be the only node that it is connected to: no error makes it ask another, so its connection is closed. So is that of an
-  administrator whose client asks any node, unless it means the settings of this one.
+  be the only node that it is connected to: no error makes it ask another, so its connection is closed. franz-go takes
+  each node in turn after an error, and a connection that is closed before its first answer for a login that it lacks:
+  its records fail. So it gets the error.
+- The connection of an administrator whose client asks any node is closed, too, unless it means this node's settings.
 """
 
 from functools import partial
@@ -26,6 +28,7 @@ from oncelog.protocol.generated.fetch_request import FetchRequest
 from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 
 _OF_NODES = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+_FRANZ_GO = "kgo"
 _REASON = "This node stands by, and another one leads."
 
 
@@ -43,7 +46,7 @@ def around_handler(leader: LeaderSeen, api: ApiKey, handle: Handler) -> Handler:
         return _refuse_fetch
 
     def refuse(context: RequestContext, request: Any) -> Any:
-        if _may_be_from_any_node(api, request):
+        if _may_be_from_any_node(context, api, request):
             raise CloseConnection("only the leader can answer it: this node stands by, and the client asks another one")
         version = context.api_version
         place = API_TABLE[api].errors_in(version).rows if error is ErrorCode.NOT_LEADER_OR_FOLLOWER else None
@@ -52,10 +55,10 @@ def around_handler(leader: LeaderSeen, api: ApiKey, handle: Handler) -> Handler:
     return refuse
 
 
-def _may_be_from_any_node(api: ApiKey, request: Any) -> bool:
+def _may_be_from_any_node(context: RequestContext, api: ApiKey, request: Any) -> bool:
     """Whether the client asks this node by chance, and would ask it again after an error."""
     if api is ApiKey.INIT_PRODUCER_ID:
-        return request.transactional_id is None
+        return request.transactional_id is None and context.peer.software_name != _FRANZ_GO
     if api in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
         return not any(each.resource_type in _OF_NODES and each.resource_name for each in request.resources)
     return api in FROM_ANY_NODE

@@ -194,6 +194,15 @@ def test_a_producer_that_needs_no_coordinator_asks_another_node(standby: Standby
     assert standby.send(asked, 4).is_closed
 
 
+def test_franz_go_asks_the_next_node_after_an_error(standby: Standby) -> None:
+    """A connection that is closed before its first answer it takes for a login that it lacks, and fails its records."""
+    asked, peer = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0), _new_peer()
+    standby.ask(ApiVersionsRequest(client_software_name="kgo", client_software_version="1.22.2"), 3, peer)
+    reply = standby.send(asked, 4, peer)
+    assert not reply.is_closed
+    assert reply.message.error_code == ErrorCode.NOT_COORDINATOR
+
+
 def test_it_names_both_nodes_and_who_leads_what_in_which_epoch(leader: TablesBroker, standby: Standby) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name="topic")])
     metadata, truth = standby.ask(request, 12), leader.ask(request, 12)
