@@ -8,7 +8,7 @@ listed there until the time of its row is over, and again once it is back; one t
 first answer on that names the next leader. Kafka fences a broker and moves its leaderships and coordinators in one step
 (measured: three brokers, kill -9 of one), and clients rely on that: the members of groups of KIP-848 and of share
 groups in franz-go 1.22 and its main branch send heartbeats to their coordinator for as long as it is listed, whatever
-FindCoordinator answers, and look at Metadata once when a fetch fails.
+FindCoordinator answers, and look at Metadata once when a fetch fails; those without a partition never (in Kafka, too).
 
 Some clients need the contrary, for ten minutes (`storage.postgres.nodes`). Of two nodes a client that asks while one is
 gone learns one, and asks again after five minutes. If that one ends meanwhile, it has to find the other by its
