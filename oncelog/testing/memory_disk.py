@@ -10,8 +10,12 @@ import errno
 from collections.abc import Callable, Sequence
 from random import Random
 
+from oncelog.broker.system.transfers import MOST_BUFFERS, MOST_BYTES, write_all
+
 Buffer = bytes | bytearray | memoryview
 _SECTOR_BYTES = 512
+_LONGEST_NAME = 255
+"""Bytes, in most file systems of Linux."""
 
 
 class PowerCut(BaseException):
@@ -51,16 +55,27 @@ class MemoryFile:
 
     def append(self, parts: Sequence[Buffer]) -> int:
         self._disk.check_descriptor(self.path)
-        data = b"".join(parts)
         start = self.size_bytes
+        try:
+            self.size_bytes = write_all(MemoryFile._write, self, parts, start)
+        except OSError:
+            del self.inode.data[start:]
+            raise
+        return start
+
+    def _write(self, parts: Sequence[Buffer], position: int) -> int:
+        """Append as one pwritev of Linux does: not more buffers than it takes, nor more bytes than it moves."""
+        data = b"".join(parts)
         torn = self._disk.count_operation("append", self.path)
+        if len(parts) > MOST_BUFFERS:
+            raise OSError(errno.EINVAL, "Invalid argument", self.path)
         self._disk.check_room(len(data), self.path)
         if torn:
             self.inode.data += data[: len(data) // 2]
             raise PowerCut(self.path)
-        self.inode.data += data
-        self.size_bytes = start + len(data)
-        return start
+        moved = data[: self._disk.most_bytes]
+        self.inode.data += moved
+        return len(moved)
 
     def overwrite(self, position: int, data: Buffer) -> None:
         self._disk.check_descriptor(self.path)
@@ -179,6 +194,8 @@ class MemoryDisk:
         """The kind and path of each operation."""
         self.operations_left: int | None = None
         self.capacity_bytes: int | None = None
+        self.most_bytes = MOST_BYTES
+        """What one write moves."""
         self.sync_error: OSError | None = None
         self.unreadable: set[str] = set()
         """The files whose bytes cannot be read (EIO)."""
@@ -225,6 +242,10 @@ class MemoryDisk:
             raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
         if path.rpartition("/")[0] in self.files:
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
+
+    def _check_name(self, path: str) -> None:
+        if any(len(name.encode()) > _LONGEST_NAME for name in path.split("/")):
+            raise OSError(errno.ENAMETOOLONG, "File name too long", path)
 
     @property
     def used_bytes(self) -> int:
@@ -290,6 +311,7 @@ class MemoryDisk:
         if parent not in self.directories:
             raise FileNotFoundError(errno.ENOENT, "No such directory", parent)
         if path not in self.files:
+            self._check_name(path)
             self.check_descriptor(path)
             if self.count_operation("create", path):
                 raise PowerCut(path)
@@ -314,6 +336,7 @@ class MemoryDisk:
 
     def make_dir(self, path: str) -> None:
         if path not in self.directories:
+            self._check_name(path)
             if self.count_operation("make_dir", path):
                 raise PowerCut(path)
             self.directories.add(path)
@@ -331,6 +354,7 @@ class MemoryDisk:
         return self.read_bytes(path)[start:end]
 
     def write_atomically(self, path: str, data: Buffer) -> None:
+        self._check_name(f"{path}.tmp")
         self.check_descriptor(path)
         if self.count_operation("write_atomically", path):
             raise PowerCut(path)
@@ -344,6 +368,7 @@ class MemoryDisk:
         self._sync_dir(path.rpartition("/")[0])
 
     def rename(self, old_path: str, new_path: str) -> None:
+        self._check_name(new_path)
         if self.count_operation("rename", old_path):
             raise PowerCut(old_path)
         moved = [
@@ -360,6 +385,7 @@ class MemoryDisk:
         self.check_open(path)
         if path not in self.files:
             raise FileNotFoundError(errno.ENOENT, "No such file", path)
+        self._check_name(new_path)
         if self.count_operation("lend", path):
             raise PowerCut(path)
         self.files[new_path] = self.files[path]

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from oncelog.broker.system.regular_files import open_regular, require_regular
 from oncelog.broker.system.shared_notes import SharedNotes
+from oncelog.broker.system.transfers import read_all, write_all
 from oncelog.broker.turns.ports import Buffer
 
 DEFAULT_OPEN_FILES = 512
@@ -125,21 +126,17 @@ class RealFile:
 
     def _append(self, descriptor: int, parts: Sequence[Buffer]) -> int:
         start = self.size_bytes
-        wanted = sum(map(len, parts))
         try:
-            written = os.pwritev(descriptor, parts, start)
-            if written != wanted:
-                _write_rest(descriptor, b"".join(parts)[written:], start + written)
+            self.size_bytes = write_all(os.pwritev, descriptor, parts, start)
         except OSError:
             os.ftruncate(descriptor, start)
             raise
-        self.size_bytes = start + wanted
         return start
 
     def overwrite(self, position: int, data: Buffer) -> None:
         if not self._is_own:
             self._make_own()
-        _write_rest(self._use(), bytes(data), position)
+        write_all(os.pwritev, self._use(), [data], position)
 
     def write_durably(self, position: int, data: Buffer) -> None:
         if not self._is_own:
@@ -151,11 +148,12 @@ class RealFile:
                 self._write_durably(descriptor, position, data)
 
     def _write_durably(self, descriptor: int, position: int, data: Buffer) -> None:
-        _write_rest(descriptor, bytes(data), position)
+        if data:
+            write_all(os.pwritev, descriptor, [data], position)
         os.fdatasync(descriptor)
 
     def read_view(self, start: int, end: int) -> memoryview:
-        return memoryview(os.pread(self._use(), max(0, min(end, self.size_bytes) - start), start))
+        return memoryview(read_all(self._use(), start, min(end, self.size_bytes)))
 
     def cached_view(self, start: int, end: int) -> memoryview | None:
         if _NOWAIT is None:
@@ -255,13 +253,6 @@ def _size_of(full_path: str) -> int:
     return status.st_size
 
 
-def _write_rest(descriptor: int, data: bytes, position: int) -> None:
-    while data:
-        written = os.pwrite(descriptor, data, position)
-        data = data[written:]
-        position += written
-
-
 class RealDisk:
     def __init__(self, root: Path, open_files: int = DEFAULT_OPEN_FILES, *, read_only: bool = False) -> None:
         """Creates the directory (accessible only to its owner) if it is missing. With `read_only` it creates nothing,
@@ -325,7 +316,7 @@ class RealDisk:
     def read_range(self, path: str, start: int, end: int) -> bytes:
         descriptor = open_regular(self._full(path), os.O_RDONLY)
         try:
-            return os.pread(descriptor, max(0, end - start), start)
+            return read_all(descriptor, start, end)
         finally:
             os.close(descriptor)
 
@@ -333,7 +324,7 @@ class RealDisk:
         temporary = self._full(path) + ".tmp"
         descriptor = self._descriptors.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            _write_rest(descriptor, bytes(data), 0)
+            write_all(os.pwritev, descriptor, [data], 0)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -13,6 +13,7 @@ from typing import NoReturn, Protocol
 from oncelog.broker.storage.local.overlay_disk import ReadOnlyNotes
 from oncelog.broker.system.regular_files import open_regular
 from oncelog.broker.system.shared_notes import SharedNotes
+from oncelog.broker.system.transfers import read_all
 from oncelog.broker.turns.ports import Buffer, Notes
 
 
@@ -37,7 +38,7 @@ class ReadOnlyFile:
         self.size_bytes = os.fstat(self._descriptor).st_size
 
     def read_view(self, start: int, end: int) -> memoryview:
-        return memoryview(os.pread(self._descriptor, max(0, min(end, self.size_bytes) - start), start))
+        return memoryview(read_all(self._descriptor, start, min(end, self.size_bytes)))
 
     def append(self, parts: Sequence[Buffer]) -> int:
         _refuse(self.path)

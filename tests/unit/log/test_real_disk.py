@@ -12,6 +12,7 @@ import pytest
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import FetchIsolation
+from oncelog.broker.system import transfers
 from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk, SyncPool
 from oncelog.broker.turns.slices import at_once
 from tests.fakes.logs import TOPIC_ID, batch, delete_topic, files_of, local_logs, read_records, segments_of
@@ -88,25 +89,45 @@ def test_without_any_descriptor_an_open_fails_and_the_file_stays_usable(tmp_path
     assert file.append([b"now"]) == 0
 
 
-def test_failed_write_leaves_the_file_as_long_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("count", [2, 1_025, 3_000])
+def test_a_write_of_any_number_of_parts_is_whole_or_leaves_the_file_as_long_as_before(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = RealDisk(tmp_path).open("a")
     file.append([b"good"])
+    parts = [b"%06d" % number for number in range(count)]
+    room = [10**9]
     real_pwritev = os.pwritev
 
-    def half_written(descriptor: int, parts: list[bytes], position: int) -> int:
-        return real_pwritev(descriptor, [b"".join(parts)[:2]], position)
+    def reluctant(descriptor: int, parts: list[bytes], position: int) -> int:
+        """Takes 4,099 bytes at most, and none once there is no room."""
+        if not room[0]:
+            raise OSError(28, "No space left on device")
+        data = b"".join(parts)[: min(room[0], 4_099 if count > 2 else 5)]
+        room[0] -= len(data)
+        return real_pwritev(descriptor, [data], position) if len(parts) <= 1_024 else real_pwritev(descriptor, parts, 0)
 
-    def no_room(descriptor: int, data: bytes, position: int) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "pwritev", half_written)
-    file.append([b"abc", b"def"])
-    assert (tmp_path / "a").read_bytes() == b"goodabcdef"
-    monkeypatch.setattr(os, "pwrite", no_room)
+    monkeypatch.setattr(os, "pwritev", reluctant)
+    assert file.append(parts) == 4
+    assert (tmp_path / "a").read_bytes() == b"good" + b"".join(parts)
+    whole_bytes = file.size_bytes
+    room[0] = 6 * count - 1
     with pytest.raises(OSError, match="No space"):
-        file.append([b"abc", b"def"])
-    assert (tmp_path / "a").read_bytes() == b"goodabcdef"
-    assert file.size_bytes == 10
+        file.append(parts)
+    assert file.size_bytes == os.stat(tmp_path / "a").st_size == whole_bytes
+
+
+def test_a_file_beyond_what_one_call_moves_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment may be a few bytes larger than that."""
+    file = RealDisk(tmp_path).open("a")
+    content = bytes(range(256)) * 10
+    file.append([content])
+    real_pread = os.pread
+    monkeypatch.setattr(transfers, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(os, "pread", lambda descriptor, count, at: real_pread(descriptor, min(count, 1_000), at))
+    for start, end in ((0, 2_560), (0, 1_000), (100, 1_100), (500, 99_999), (2_560, 2_600), (7, 8)):
+        assert bytes(file.read_view(start, end)) == content[start:end]
+    assert RealDisk(tmp_path).read_range("a", 0, 99_999) == content
 
 
 def test_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ import pytest
 
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.broker.log.store import PLENTY_BYTES
+from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
-from tests.fakes.logs import batch
+from tests.fakes.logs import batch, delete_topic
 from tests.simulation.log_model import known
 from tests.support.frame_shapes import COMPRESSING, COUNT, RECORDS, batch_of, shapes
 from tests.unit.storage.stores import STORES, Stored
@@ -486,3 +487,25 @@ def test_a_record_later_than_segment_ms_begins_a_segment(name: str, settings: di
     stored.manager.apply_retention(now_ms)
     stored.settle()
     assert stored.log.log_start_offset == 2
+
+
+@every_store
+def test_thousands_of_partitions_are_written_between_two_checkpoints_and_deleted_at_once(name: str) -> None:
+    """More than one call of the system takes buffers, or a statement parameters."""
+    count = 3_000
+    stored = Stored(name)
+    logs = [stored.log, *(stored.create(partition) for partition in range(1, count))]
+    for log in logs:
+        log.append(batch(), wall_ms=stored.clock.wall_ms())
+    stored.settle()
+    assert [log.high_watermark for log in logs] == [1] * count
+    if isinstance(stored.store, LocalLogStore):
+        stored.store.file_sync.begin_checkpoint()
+        stored.settle()
+    stored.start_again()
+    assert [stored.create(partition).log_end_offset for partition in (0, 1_023, 1_024, count - 1)] == [1] * 4
+    delete_topic(stored.manager, stored.scheduler, "topic", count)
+    stored.settle()
+    assert not stored.failures
+    stored.start_again()
+    assert [stored.create(partition).log_end_offset for partition in (0, 1_024, count - 1)] == [0] * 3

@@ -157,9 +157,9 @@ class DataDirectory:
         try:
             if withdrawn:
                 self._disk.sync_dir("")
+            self._flushed.forget(topic_id, [partition for partition in partitions if withdrawn.get(partition) is None])
         except OSError as error:
-            return dict.fromkeys(withdrawn, error)
-        self._flushed.forget(topic_id, [partition for partition in partitions if withdrawn.get(partition) is None])
+            return dict.fromkeys(withdrawn or partitions, error)
         return withdrawn
 
     def delete(self, topic: str, topic_id: UUID, partitions: Sequence[int]) -> dict[int, OSError | None]:
@@ -190,8 +190,11 @@ class DataDirectory:
                     lines.append(f"{name} is deleted: the broker had stopped between the removal of its topic and this")
             except OSError as error:
                 lines.append(f"{name} is left of a removed topic and cannot be deleted: {error}")
-        for topic_id in removed:
-            self._flushed.end_removal(topic_id)
+        for topic_id, topic in removed.items():
+            try:
+                self._flushed.end_removal(topic_id)
+            except OSError as error:
+                lines.append(f"the removal of {topic} cannot be noted as complete: {error}; the next start retries")
         return lines
 
     def _unfinished(

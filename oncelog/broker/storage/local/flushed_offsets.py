@@ -170,7 +170,7 @@ class FlushedOffsets:
         self.note(topic_id, _ALL_PARTITIONS, _REMOVED)
 
     def end_removal(self, topic_id: UUID) -> None:
-        """The files are deleted: if an operator restores them, they stay."""
+        """The files are deleted: if an operator restores them, they stay. Raises OSError."""
         self.forget(topic_id, (_ALL_PARTITIONS,))
 
     def is_removed(self, topic_id: UUID, partition: int) -> bool:
@@ -178,12 +178,16 @@ class FlushedOffsets:
         return (topic_id, partition) in self._points or (topic_id, _ALL_PARTITIONS) in self._points
 
     def forget(self, topic_id: UUID, partitions: Iterable[int]) -> None:
-        """These partitions are deleted: recovery need not expect their files. In any thread."""
+        """These partitions are deleted: recovery need not expect their files. In any thread. Raises OSError unless it
+        is for want of space or descriptors: the topic id is never reused, its entries are merely garbage then."""
         with self._lock:
             known = [partition for partition in partitions if self._points.pop((topic_id, partition), None) is not None]
             if known:
-                with suppress(OSError):  # the topic id is never reused, its entries are merely garbage
+                try:
                     self._file.append([_encode(topic_id, partition, _NOTHING) for partition in known])
+                except OSError as error:
+                    if not is_transient(error):
+                        raise
 
     def rewrite(self) -> None:
         """Write every log's latest entry, durably and at once. Raises OSError."""

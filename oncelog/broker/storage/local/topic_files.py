@@ -79,7 +79,10 @@ class FileRemoval:
             some = self._withdrawn[start : start + _DELETED_AT_ONCE]
             yield from self._between_rounds(self._files.directory.delete, some)
         if self._is_complete:
-            self._files.flushed.end_removal(self._topic_id)
+            try:
+                self._files.flushed.end_removal(self._topic_id)
+            except OSError as error:
+                self._files.file_sync.failure.fail(error)
         return self._is_complete
 
     def _between_rounds(
