@@ -9,6 +9,7 @@ notes; `kill` keeps everything.
 import errno
 from collections.abc import Callable, Sequence
 from random import Random
+from uuid import uuid4
 
 from oncelog.broker.system.transfers import MOST_BUFFERS, MOST_BYTES, write_all
 
@@ -152,14 +153,15 @@ class MemoryNote:
 class MemoryNotes:
     def __init__(self) -> None:
         self.notes: dict[str, MemoryNote] = {}
-        self.count = 0
         self.is_possible = True
 
-    def create(self) -> MemoryNote | None:
+    def new_name(self) -> str:
+        return uuid4().hex  # of all disks: what is copied from one to another one is to be known by it
+
+    def create(self, name: str) -> MemoryNote | None:
         if not self.is_possible:
             return None
-        self.count += 1
-        note = MemoryNote(f"note-{self.count}", bytes(8 * 64))
+        note = MemoryNote(name, bytes(8 * 64))
         self.notes[note.name] = note
         return note
 
@@ -172,7 +174,7 @@ class MemoryNotes:
     def copy(self) -> "MemoryNotes":
         """Return a copy of what the next process finds: another one may still write to these."""
         notes = MemoryNotes()
-        notes.count, notes.is_possible = self.count, self.is_possible
+        notes.is_possible = self.is_possible
         notes.notes = {name: MemoryNote(name, bytes(note.words)) for name, note in self.notes.items()}
         return notes
 

@@ -51,10 +51,12 @@ class SharedNotes:
     def __init__(self, directory: str) -> None:
         self._directory = directory
 
-    def create(self) -> SharedNote | None:
+    def new_name(self) -> str:
+        return os.urandom(16).hex()
+
+    def create(self, name: str) -> SharedNote | None:
         if not _is_in_memory():
             return None
-        name = os.urandom(16).hex()
         try:
             descriptor = _open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         except OSError:

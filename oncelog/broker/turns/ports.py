@@ -180,9 +180,11 @@ class Note(Protocol):
 class Notes(Protocol):
     """The notes about one directory. One of another directory, such as the original of a copy, is not found."""
 
-    def create(self) -> Note | None:
-        """Return a new note under a name that was never used; None if there is no such memory here, or no space in
-        it."""
+    def new_name(self) -> str:
+        """Return a random name, 32 digits of base 16: none was ever given by anyone before, nor will be."""
+
+    def create(self, name: str) -> Note | None:
+        """Return a new note under this new name; None if there is no such memory here, or no space in it."""
 
     def open(self, name: str) -> Note | None:
         """Return the note of that name; None if there is none."""

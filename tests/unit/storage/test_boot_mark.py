@@ -14,8 +14,13 @@ from oncelog.testing.memory_disk import MemoryDisk
 KEY = UUID(int=2**127 + 5), 3
 
 
+def settle(mark: BootMark) -> None:
+    mark.begin()
+    mark.settle()
+
+
 def settled(disk: MemoryDisk, *, was_clean: bool = False) -> MemoryDisk:
-    BootMark(disk, was_clean=was_clean).settle()
+    settle(BootMark(disk, was_clean=was_clean))
     return disk
 
 
@@ -38,7 +43,7 @@ def test_after_a_clean_stop_there_was_nothing_to_lose() -> None:
 def test_a_start_that_is_killed_before_it_writes_finds_a_clean_stop_at_the_next() -> None:
     disk = MemoryDisk()
     mark = BootMark(disk, was_clean=False)
-    mark.settle()
+    settle(mark)
     mark.keep()
     assert not may_be_lost(disk.crash(Random(1)))
     assert not disk.notes.notes, "nobody asks for it any more"
@@ -72,7 +77,7 @@ def test_where_it_is_missing_nothing_was_answered_ahead() -> None:
 def test_after_a_sync_that_failed_the_next_start_takes_all_for_lost_though_the_disk_takes_no_word_of_it() -> None:
     disk = MemoryDisk()
     mark = BootMark(disk, was_clean=True)
-    mark.settle()
+    settle(mark)
     operations = disk.operation_count
     mark.forget()
     assert disk.operation_count == operations
@@ -88,10 +93,12 @@ def test_before_the_file_names_the_note_nothing_is_answered_ahead() -> None:
     assert not mark.are_possible
     disk.capacity_bytes = 0
     with pytest.raises(OSError, match="No space left"):
-        mark.settle()
+        settle(mark)
     assert not mark.are_possible
     disk.capacity_bytes = None
-    mark.step()
+    mark.settle()
+    assert not mark.are_possible
+    mark.begin()
     assert mark.are_possible
     assert not BootMark(disk.crash(Random(1)), was_clean=False).are_possible, "until it is settled in this boot"
 
@@ -106,14 +113,14 @@ def test_where_there_are_no_notes_nothing_is_answered_ahead_and_nothing_lost() -
 def test_where_there_are_no_notes_and_an_append_is_answered_at_once_each_stop_may_lose_some() -> None:
     disk = MemoryDisk()
     disk.notes.is_possible = False
-    BootMark(disk, was_clean=False, commits_at_once=True).settle()
+    settle(BootMark(disk, was_clean=False, commits_at_once=True))
     assert may_be_lost(disk.kill())
 
 
 def test_a_log_that_is_shorter_than_noted_has_lost_its_end() -> None:
     disk = MemoryDisk()
     mark = BootMark(disk, was_clean=True)
-    mark.settle()
+    settle(mark)
     others = [(UUID(int=number), number) for number in range(100)]  # more than the note has room for at first
     for end, key in enumerate([*others, KEY, *others]):
         mark.note_end(key, end)
@@ -131,7 +138,7 @@ def test_a_note_in_shared_memory_is_found_by_its_directory_alone(tmp_path: Path)
     for name in ("original", "copy"):
         (tmp_path / name).mkdir()
     notes = SharedNotes(str(tmp_path / "original"))
-    note = notes.create()
+    note = notes.create(notes.new_name())
     if note is None:
         pytest.skip("no /dev/shm here")
     try:
@@ -151,7 +158,7 @@ def test_a_note_in_shared_memory_is_found_by_its_directory_alone(tmp_path: Path)
 def test_the_real_disk_has_notes_of_its_own_directory(tmp_path: Path) -> None:
     disk = RealDisk(tmp_path)
     try:
-        note = disk.notes.create()
+        note = disk.notes.create(disk.notes.new_name())
         if note is None:
             pytest.skip("no /dev/shm here")
         assert disk.notes.open(note.name) is not None

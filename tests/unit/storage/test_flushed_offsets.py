@@ -38,7 +38,7 @@ def test_of_many_entries_written_together_a_power_cut_leaves_only_true_ones(oper
     """They are written in parts: an entry that is there is true by itself, and the journal's only if all are there."""
     disk = MemoryDisk()
     points = FlushedOffsets(disk)
-    points.begin_journal(1)
+    points.begin_life(1, 0, 1)
     disk.make_durable()
     disk.operations_left = operations // 2
     with suppress(PowerCut):

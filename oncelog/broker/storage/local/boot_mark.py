@@ -13,8 +13,10 @@ Invariants
   has left, or a clean stop, nothing was.
 - What was answered ahead is lost unless the note is found, no sync had failed, and all that it says is there.
 - From the first frame of a run on, the file names the note of this run, or says that an earlier loss is not settled.
+  By that name its life is known, to a copy of the directory and after a power cut too.
 """
 
+import re
 from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
@@ -33,6 +35,9 @@ _FIRST_LOG = 8
 _LOG_WORDS = 4
 """Topic id (two), partition, end offset."""
 _HALF = 64
+_NOTE_NAME = re.compile(rb"[0-9a-f]{32}\Z")
+UNKNOWN = 0
+"""In the place of a life."""
 
 
 class NotedWrites(NamedTuple):
@@ -43,6 +48,12 @@ class NotedWrites(NamedTuple):
     written_number: int
     durable_number: int
     ends: dict[LogKey, int]
+
+
+def life_of(name: str) -> int:
+    """The life that a run gives its journal, by the name of its note: 63 random bits, so that a copy of this directory
+    which runs on has another one. The count of starts, as in directories of an earlier version, would be the same."""
+    return int(name[:16], 16) >> 1 or 1
 
 
 def no_note() -> memoryview:
@@ -58,6 +69,9 @@ class BootMark:
         sync, also where there are no notes."""
         self._disk = disk
         self._commits_at_once = commits_at_once
+        self._name = disk.notes.new_name()
+        self.life = life_of(self._name)
+        """Of this run."""
         found: bytes | None = None
         if disk.exists(NAME):
             try:
@@ -67,6 +81,8 @@ class BootMark:
         self.left: NotedWrites | None = None
         """What the last run has noted; None: nothing, or that is unknown."""
         self._left_note: Note | None = None
+        self.named_life = life_of(found.decode()) if found is not None and _NOTE_NAME.match(found) else UNKNOWN
+        """The life of the run before, whether its note is found or not."""
         self._is_in_doubt = found is not None and not was_clean
         if found is not None and self._is_in_doubt:
             self._left_note = disk.notes.open(found.decode("ascii", "replace"))
@@ -98,11 +114,12 @@ class BootMark:
         return self._is_named and self._note is not None
 
     def begin(self) -> None:
-        """Everything that was found is durable, and this run begins to write. Raises OSError; may be called again."""
+        """Everything that was found is durable, `flushed-offsets` names the life of this run, and it begins to write.
+        Raises OSError; may be called again."""
         if self._is_begun:
             return
         if self._note is None:
-            self._note = self._disk.notes.create()
+            self._note = self._disk.notes.create(self._name)
         self._write_name()
         self._is_begun = True
         if self._note is not None:
@@ -122,10 +139,10 @@ class BootMark:
         self._is_named = not self.may_be_lost
 
     def settle(self) -> None:
+        """What may have been lost is aborted. Raises OSError."""
         self._is_settled = True
         self.may_be_lost = False
-        self.begin()
-        if not self._is_named:
+        if self._is_begun and not self._is_named:
             self._write_name()
 
     def step(self) -> None:

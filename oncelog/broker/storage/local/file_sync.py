@@ -76,7 +76,7 @@ class Points(Protocol):
 
     def record_all(self, entries: Iterable[tuple[LogKey, LogPoints]]) -> None: ...
 
-    def begin_journal(self, number: int) -> None: ...
+    def begin_life(self, life: int, left_life: int, journal_number: int) -> None: ...
 
 
 class _Round:
@@ -414,19 +414,24 @@ class FileSync:
         """Every log is open, and recovered: from now on rounds go to the journal, and `note` has what was written.
         Raises OSError."""
         self.commit_now()
-        self.journal.words = note.words
+        journal, points = self.journal, self._points
         if self.policy == "fsync":
-            self.journal.make_found_durable()
-            # First what makes all frames before it obsolete: a stop in between leaves the old journal in use.
-            self._points.begin_journal(self.journal.last_number + 1)
-            self.journal.begin(left_out)
-            self._ended_number = self.journal.last_number
-            self._points.record((), journal_number=self._ended_number + 1)
+            journal.make_found_durable()
+            # First what makes all frames before it obsolete: a stop in between leaves the old journal in use. And the
+            # life before `boot` names it, so that one that `flushed-offsets` does not know is of another copy.
+            points.begin_life(note.life, journal.found_life, journal.last_number + 1)
+            note.begin()
+            journal.words = note.words
+            journal.begin(note.life, left_out)
+            self._ended_number = journal.last_number
+            points.record((), journal_number=self._ended_number + 1)
+            points.sync()
             self.is_journaling = True
         else:
-            self._points.record_all(())
-            self.journal.retire(left_out)
-            self._points.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
+            points.begin_life(note.life, journal.found_life, journal.last_number + 1)
+            note.begin()
+            journal.retire(note.life, left_out)
+            points.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
             self.note_end = note.note_end
         self._is_journal_settled = True
 

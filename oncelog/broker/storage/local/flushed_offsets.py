@@ -2,7 +2,9 @@
 
 Owns: the file `flushed-offsets`, one entry per log and checkpoint, rewritten when it has grown. A rewritten file begins
 with an entry that counts the others: truncation is detected, and stays recorded (`is_whole`) until every log was
-recovered without it. Another entry says which frame of the journal (`journal`) is the first that it does not cover.
+recovered without it. The same entry names the life of the journal (`boot_mark.life_of`) that belongs to it, and the one
+before, so that a file of another copy of the directory is known. Another entry says which frame of the journal
+(`journal`) is the first that it does not cover.
 Invariant: an entry is written after the sync that it records; it is durable before the journal forgets what it covers.
 
 Logs are identified by topic id: a topic recreated under an old name inherits nothing.
@@ -16,6 +18,7 @@ from struct import Struct
 from uuid import UUID
 
 from oncelog.broker.storage.disk_errors import is_transient
+from oncelog.broker.storage.local.boot_mark import UNKNOWN
 from oncelog.broker.storage.local.partition_directory import partition_of
 from oncelog.broker.storage.sections import LogKey
 from oncelog.broker.turns.ports import Disk, File
@@ -53,6 +56,10 @@ class FlushedOffsets:
         self._disk = disk
         self._lock = threading.Lock()  # the sync thread records while the loop deletes and rewrites
         self._points: dict[LogKey, LogPoints] = {}
+        self.life = UNKNOWN
+        """Of the journal that covers what these entries do not; unknown in a file of an earlier version."""
+        self.left_life = UNKNOWN
+        """Of the journal that the run of that life has found: until it begins its own, that one counts."""
         is_present = disk.exists(NAME)
         data = disk.read_bytes(NAME) if is_present else b""
         self.problem = self._load(data)
@@ -86,7 +93,7 @@ class FlushedOffsets:
                 torn_from = damaged_count
                 log_start_offset = 0
             elif topic_id == _HEADER_ID.bytes:
-                wanted_count = partition
+                wanted_count, self.life, self.left_life = partition, synced_offset, log_start_offset
                 continue
             entries += 1
             self._points[UUID(bytes=topic_id), partition] = LogPoints(synced_offset, log_start_offset)
@@ -154,9 +161,28 @@ class FlushedOffsets:
         with self._lock:
             self._rewrite_with({key: self._latest(key, points) for key, points in entries})
 
-    def begin_journal(self, number: int) -> None:
-        """All frames of the journal before this number are covered, durably. Raises OSError."""
-        self.record_all([(JOURNAL_KEY, LogPoints(number, 0))])
+    def begin_life(self, life: int, left_life: int, journal_number: int) -> None:
+        """From now on the journal of this life counts, once it has a frame, durably; all frames before this number, of
+        the journal that was left, are covered. Raises OSError, and then nothing has changed."""
+        before = self.life, self.left_life
+        self.life, self.left_life = life, left_life
+        try:
+            self.record_all([(JOURNAL_KEY, LogPoints(journal_number, 0))])
+        except OSError:
+            self.life, self.left_life = before
+            raise
+
+    def disown(self, kept_as: str) -> None:
+        """This file is of another copy of the directory: it is kept under this name, and counts as missing. Raises
+        OSError."""
+        self._file.close()
+        self._disk.rename(NAME, kept_as)
+        self._points = {}
+        self.life = self.left_life = UNKNOWN
+        self.is_whole = False
+        self.problem = f"is of another copy of this directory, and kept as {kept_as}"
+        self._write_new_file()
+        self._file = self._disk.open(NAME)
 
     def _latest(self, key: LogKey, points: LogPoints) -> LogPoints:
         """No offset decreases: the loop, the sync thread and a checkpoint may each know more than the others."""
@@ -223,7 +249,8 @@ class FlushedOffsets:
 
     def _encode_all(self, points: Mapping[LogKey, LogPoints]) -> bytes:
         entries = [_encode(*key, known) for key, known in points.items() if known != _NOTHING]
-        return b"".join((_encode(_HEADER_ID, len(entries) if self.is_whole else _NOT_WHOLE, _NOTHING), *entries))
+        count = len(entries) if self.is_whole else _NOT_WHOLE
+        return b"".join((_encode(_HEADER_ID, count, LogPoints(self.life, self.left_life)), *entries))
 
     def complete_recovery(self) -> None:
         """Every log was recovered, and none is offline: the journal is complete again. Raises OSError."""

@@ -13,14 +13,16 @@ Invariants
 - Frames are numbered without gaps over both files: a missing one is told apart from the end.
 - A file is overwritten only after `release`: its batches are durable in the segments, and `flushed-offsets` says so.
 - While a journal is in use, what a log has above its durable offset and its frames was never committed.
+- Each frame names the life in which it was written, a random number (`boot_mark.life_of`): generations and numbers are
+  counted, and are the same in a copy of the directory that ran on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
-from oncelog.broker.storage.local.boot_mark import DURABLE, LIFE, WRITTEN, no_note
+from oncelog.broker.storage.local.boot_mark import DURABLE, LIFE, UNKNOWN, WRITTEN, no_note
 from oncelog.broker.storage.local.flushed_offsets import LogPoints
 from oncelog.broker.storage.sections import SECTION_BYTES, LogKey, Section, Span, decode_sections, encode_sections
 from oncelog.broker.turns.ports import Disk, File
@@ -35,7 +37,7 @@ _ROOM_BYTES = 1024 * 1024
 """For `flushed-offsets`, and for the snapshot of thousands of producers."""
 _MAGIC = b"oncejrnl"
 _FRAME = Struct(">8sBQQQI")
-"""Magic, kind, life (generation of its first file), generation of the file, number of the frame, body size."""
+"""Magic, kind, life (once the generation of its first file), generation of the file, number of the frame, body size."""
 _HEADER_BYTES = _FRAME.size + 4
 _HEAD, _ROUND, _LAST_HEAD, _ROUND_AHEAD = 0, 1, 2, 3
 """The third ends the use of the journal: it only carries what is left out. The last is a round that was written while
@@ -109,8 +111,10 @@ class JournalContents:
     is_retired: bool = False
     """It only says what was left out when its use ended."""
     problem: str | None = None
-    life: int = 0
+    life: int = UNKNOWN
     """Of its newest frames."""
+    lives: tuple[int, ...] = (UNKNOWN, UNKNOWN)
+    """Of the files, whichever count."""
     generation: int = 0
     first_number: int = 1
     number: int = 1
@@ -124,13 +128,16 @@ class JournalContents:
         return self.first_number <= number <= self.number
 
 
-def read_journal(disk: Disk) -> JournalContents:
-    """Raises OSError."""
+def read_journal(disk: Disk, accepted: Container[int] | None = None) -> JournalContents:
+    """`accepted` are the lives of files that count; None: any. Raises OSError."""
     is_present = [disk.exists(name) for name in NAMES]
     files = [_frames_of(disk.read_bytes(name) if there else b"") for name, there in zip(NAMES, is_present, strict=True)]
+    lives = tuple(frames[0].life if frames else later.life if later else UNKNOWN for frames, later in files)
+    if accepted is not None:
+        files = [file if life in accepted else ([], None) for file, life in zip(files, lives, strict=True)]
     generations = [frames[0].generation if frames else 0 for frames, _ in files]
     newest = 1 if generations[1] > generations[0] else 0
-    contents = JournalContents(generation=generations[newest], file=1 - newest)
+    contents = JournalContents(generation=generations[newest], lives=lives, file=1 - newest)
     for slot, (_, later) in enumerate(files):
         if later is not None and later.generation >= contents.generation:
             contents.problem = f"{NAMES[slot]} is damaged: frames before number {later.number} cannot be read"
@@ -213,7 +220,9 @@ class Journal:
         self._number = found.number
         self._slot = found.file
         self._has_found_frames = found.generation > 0
-        self._life = 0
+        self.found_life = found.life
+        """Of the newest frames that were found."""
+        self._life = UNKNOWN
         self._files: list[File] = []
         self._position = 0
         self._head_bytes = 0
@@ -244,26 +253,26 @@ class Journal:
             file.close()
             self._has_found_frames = False
 
-    def begin(self, left_out: Mapping[LogKey, LeftOut]) -> None:
-        """Start a life: every log is as durable as `flushed-offsets` says, but for those left out, which are offline:
-        their spans are carried on. Raises OSError; then it is still closed, and may be tried again."""
-        self._files = self._begin(_HEAD, left_out)
+    def begin(self, life: int, left_out: Mapping[LogKey, LeftOut]) -> None:
+        """Start this life: every log is as durable as `flushed-offsets` says, but for those left out, which are
+        offline: their spans are carried on. Raises OSError; then it is still closed, and may be tried again."""
+        self._files = self._begin(_HEAD, life, left_out)
 
-    def retire(self, left_out: Mapping[LogKey, LeftOut]) -> None:
+    def retire(self, life: int, left_out: Mapping[LogKey, LeftOut]) -> None:
         """The same, but commits go without a journal from now on. Raises OSError."""
         if left_out:
-            self._begin(_LAST_HEAD, left_out)
+            self._begin(_LAST_HEAD, life, left_out)
         elif any(self._disk.exists(name) for name in NAMES):
             for name in NAMES:
                 self._disk.delete(name)
             self._disk.sync_dir("")
 
-    def _begin(self, kind: int, left_out: Mapping[LogKey, LeftOut]) -> list[File]:
+    def _begin(self, kind: int, life: int, left_out: Mapping[LogKey, LeftOut]) -> list[File]:
         self._carried = encode_sections(
             (key, span) for key, log in left_out.items() for span in (log.as_span(), *log.spans)
         )
         self._generation += 1
-        self._life = self._generation
+        self._life = life
         self._position = 0
         files = [self._disk.open(name) for name in NAMES]
         self._disk.sync_dir("")

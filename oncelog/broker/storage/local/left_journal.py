@@ -1,33 +1,48 @@
 """What the journal of an earlier life says about each log, and how far that can be believed.
 
 Owns: the comparison of the journal with `flushed-offsets` and with the note of the last run (`boot_mark`); up to where
-each log was committed. Does not own: the frames (`journal`), putting them back (`redo`), what is removed (`recovery`).
+each log was committed; that what is of another copy of the directory is kept aside. Does not own: the frames
+(`journal`), putting them back (`redo`), what is removed (`recovery`), whose a file is (`origin`).
 
-Invariant: nothing is said to be uncommitted because a frame cannot be read, unless that frame may have been torn. After
-a kill only the frame in flight can be; after a power cut, which leaves no note, a damaged last frame cannot be told
-from a torn one.
+Invariants
+- Nothing is said to be uncommitted because a frame cannot be read, unless that frame may have been torn. After a kill
+  only the frame in flight can be; after a power cut, which leaves no note, a damaged last frame cannot be told from a
+  torn one.
+- A journal is judged as a whole before anything is written. Of one that another copy of this directory has written, or
+  may have, nothing is put back; it is kept under another name, and a line says what it holds.
 """
 
+from collections.abc import Iterator
 from uuid import UUID
 
 from oncelog.broker.storage.local.boot_mark import BootMark
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.journal import NAMES, JournalContents, LeftOut, Tail, read_journal
+from oncelog.broker.storage.local.origin import Origin, directories_of, find_origin, is_contradicted
 from oncelog.broker.storage.sections import LogKey
 from oncelog.broker.turns.ports import Disk
+
+_MOST_LOGS_NAMED = 20
 
 
 class LeftJournal:
     def __init__(self, disk: Disk, flushed: FlushedOffsets, mark: BootMark, *, was_clean: bool) -> None:
         """Raises OSError."""
+        self._disk = disk
         self._flushed = flushed
         self._mark = mark
         self._was_clean = was_clean
-        self.contents = found = read_journal(disk)
         self.problems: list[str] = []
         self.is_end_proven = False
         """It has all frames of the last run."""
+        self.must_be_kept = False
+        """It holds batches of which a segment has others."""
+        found = read_journal(disk)
+        origin = find_origin(disk, found, flushed, mark)
+        if origin.are_offsets_foreign:
+            flushed.disown(_free_name(disk, FLUSHED_OFFSETS))
+        self.contents = found = self._without_foreign(found, origin)
         if found.problem is None:
             self._compare_with_note(found)
         number = flushed.journal_number
@@ -37,11 +52,44 @@ class LeftJournal:
                 found.problem = f"{FLUSHED_OFFSETS} is missing"
         elif found.problem is None and not found.is_retired and not found.covers(number):
             found.problem = f"{NAMES[0]}, {NAMES[1]} or {FLUSHED_OFFSETS} lacks its end"
+            if origin.lives is None and found.tails:
+                # It is not known whose it is, and does not fit: as well one of another copy.
+                found = self.contents = self._kept_aside(found, "may be older, or of another copy of this directory")
         self.is_in_use = is_known and found.is_in_use and found.problem is None
         """It has all commits that the segments may lack."""
+        if origin.lives is None and found.tails and is_contradicted(disk, self, flushed):
+            found = self.contents = self._kept_aside(found, "has other batches than the segments")
+            self.is_in_use = False
+        found.number = max(found.number, flushed.journal_number or 1)  # never one that was used
         if found.problem is not None:
             mark.lose()
             self.problems.append(f"{found.problem}: a log may lack what was committed last")
+
+    def _without_foreign(self, found: JournalContents, origin: Origin) -> JournalContents:
+        if origin.lives is None or found.generation == 0 or found.life in origin.lives:
+            return found
+        whose = "is older than this directory, or of another copy of it"
+        return self._kept_aside(found, whose, read_journal(self._disk, origin.lives))
+
+    def _kept_aside(self, found: JournalContents, whose: str, left: JournalContents | None = None) -> JournalContents:
+        """Keep the files of which nothing may be put back; return what is `left` without them."""
+        left = left or JournalContents()
+        kept = [name for slot, name in enumerate(NAMES) if self._disk.exists(name) and found.lives[slot] != left.life]
+        names = [_keep(self._disk, name) for name in kept]
+        contents = "; ".join(_described(self._disk, found)) or "no batches"
+        left.problem = (
+            f"{' and '.join(kept)} {whose}: nothing of that is put back, it is kept as {' and '.join(names)}; "
+            f"it has {contents}"
+        )
+        left.is_in_use = False
+        return left
+
+    def keep(self) -> None:
+        """Its use is about to end: what no segment has stays, under another name. Raises OSError."""
+        if self.must_be_kept:
+            for name in NAMES:
+                if self._disk.exists(name):
+                    _keep(self._disk, name)
 
     def _compare_with_note(self, found: JournalContents) -> None:
         left = self._mark.left
@@ -49,8 +97,6 @@ class LeftJournal:
             return
         if found.number <= left.durable_number:
             found.problem = f"{NAMES[0]} or {NAMES[1]} lacks frames {found.number} to {left.durable_number}"
-        elif found.life != left.life:
-            found.problem = f"{NAMES[0]} and {NAMES[1]} are not of the last run"
         elif found.number <= left.written_number:
             self._mark.lose()
             self.problems.append(
@@ -93,3 +139,30 @@ class LeftJournal:
         """What the next life keeps of a log that is offline."""
         points, tail = self._flushed.get(*key), self.tail(key) or Tail()
         return LeftOut(tail.end_offset(points), tail.above(points), self.committed_offset(*key))
+
+
+def _keep(disk: Disk, name: str) -> str:
+    kept_as = _free_name(disk, name)
+    disk.rename(name, kept_as)
+    disk.sync_dir("")
+    return kept_as
+
+
+def _free_name(disk: Disk, name: str) -> str:
+    """A name under which no file of an earlier start is kept."""
+    number = 1
+    while disk.exists(f"{name}.foreign-{number}"):
+        number += 1
+    return f"{name}.foreign-{number}"
+
+
+def _described(disk: Disk, found: JournalContents) -> Iterator[str]:
+    """The offsets that it has of each log."""
+    directories = directories_of(disk)
+    logs = [(key, tail.spans) for key, tail in found.tails.items() if tail.spans]
+    for key, spans in logs[:_MOST_LOGS_NAMED]:
+        topic_id, partition = key
+        name = directories.get(key, f"partition {partition} of the topic with id {topic_id}")
+        yield f"offsets {spans[0].first_offset} to {spans[-1].next_offset - 1} of {name}"
+    if len(logs) > _MOST_LOGS_NAMED:
+        yield f"and batches of {len(logs) - _MOST_LOGS_NAMED} others"

@@ -50,7 +50,7 @@ class LogRecovery:
         try:
             problem = self._directory.claim(topic, partition, topic_id, lines)
             if problem is None:
-                self.put_back(directory, topic_id, partition, lines)
+                problem = self.put_back(directory, topic_id, partition, lines)
         except OSError as error:
             problem = trouble(error)
         if problem is not None:
@@ -81,23 +81,27 @@ class LogRecovery:
         recovered.lines[:0] = lines
         return recovered
 
-    def put_back(self, directory: str, topic_id: UUID, partition: int, lines: list[str]) -> None:
-        """Put back what only the journal has; appends what was done to `lines`. Raises OSError."""
+    def put_back(self, directory: str, topic_id: UUID, partition: int, lines: list[str]) -> str | None:
+        """Put back what only the journal has; appends what was done to `lines`. Returns why nothing may be, or None.
+        Raises OSError."""
         tail = self._left.tail((topic_id, partition))
-        if tail is not None and tail.spans:
-            from oncelog.broker.storage.local.redo import put_back  # needed only after a kill
+        points = self._flushed.get(topic_id, partition)
+        spans = tail.above(points) if tail is not None else ()
+        if tail is None or not tail.spans:
+            return None
+        if spans:
+            from oncelog.broker.storage.local.redo import plan, put_back  # needed only after a kill
 
-            points = self._flushed.get(topic_id, partition)
             log_start_offset = points.log_start_offset if points is not None else 0
-            missing_bytes = put_back(
-                self._disk,
-                directory,
-                topic_id,
-                tail.above(points),
-                log_start_offset,
-                only_extend=not self._left.is_in_use,
-            )
-            # Also if the log turns out to be damaged: what a repair makes of its segments must stay.
-            tail.synced_offset, tail.spans = tail.end_offset(points), []
+            planned = plan(self._disk, directory, spans, log_start_offset, only_extend=not self._left.is_in_use)
+            if planned.contradiction is not None:
+                return (
+                    f"{planned.contradiction}, so one of them is of another copy of this directory: restore both as "
+                    "they were in one moment; `oncelog log repair` keeps what the segment has"
+                )
+            missing_bytes = put_back(self._disk, planned, topic_id)
             if missing_bytes:
                 lines.append(f"{directory}: {missing_bytes} bytes come from the journal")
+        # Also if the log turns out to be damaged: what a repair makes of its segments must stay.
+        tail.synced_offset, tail.spans = tail.end_offset(points), []
+        return None

@@ -270,7 +270,8 @@ class LocalLogStore:
         moves records. What no round has committed is removed when they are opened next. Raises OSError."""
         left_out: dict[LogKey, LeftOut] = {}
         for (topic_id, partition), directory in directories.items():
-            self._recovery().put_back(directory, topic_id, partition, [])
+            if self._recovery().put_back(directory, topic_id, partition, []) is not None:
+                self._left.must_be_kept = True
             points = self.points(topic_id, partition)
             if points is not None:
                 self._flushed.record_all([((topic_id, partition), points)])
@@ -278,7 +279,10 @@ class LocalLogStore:
             if committed_offset is not None:
                 # Only that: a repair may leave the log with a lower end.
                 left_out[topic_id, partition] = LeftOut(0, (), committed_offset)
-        self.file_sync.journal.retire(left_out)
+        self._left.keep()
+        journal = self.file_sync.journal
+        self._flushed.begin_life(self._mark.life, journal.found_life, journal.last_number + 1)
+        journal.retire(self._mark.life, left_out)
         self._flushed.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
         self._flushed.rewrite()
         self._left.end()
@@ -304,7 +308,6 @@ class LocalLogStore:
                 key = (log.topic_id, log.partition)
                 left_out[key] = self._left.carried_over(key)
         try:
-            self._mark.begin()
             self.file_sync.begin_journal(left_out, self._mark)
         except OSError as error:
             # Under another policy, a journal that stays would make the next start discard what was committed.

@@ -107,7 +107,10 @@ class ReadOnlyNotes:
     def __init__(self, below: Notes) -> None:
         self._below = below
 
-    def create(self) -> None:
+    def new_name(self) -> str:
+        return self._below.new_name()
+
+    def create(self, name: str) -> None:
         return None
 
     def open(self, name: str) -> Note | None:

@@ -1,0 +1,92 @@
+"""Whose the journal and `flushed-offsets` are that a start finds: of this directory, or of another copy of it.
+
+Owns: that judgement. Does not own: what becomes of a file that is of another copy (`left_journal`).
+
+A copy of a directory that runs on counts its starts, files and frames as the original does, so numbers prove nothing
+once single files of one come into the other: a restore by hand, a snapshot of a volume that mixes. Each run therefore
+has a random number, its life, which the frames of its journal bear. Three others name it: the note in shared memory,
+which no copy can find; the file `boot`, by the name of that note; the head of `flushed-offsets`. Where none of them
+decides, the segments do: they have what their own journal has.
+
+In files of an earlier version lives are unknown. Then only what the segments contradict is known to be foreign.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+from oncelog.broker.storage.local.boot_mark import UNKNOWN, BootMark
+from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets
+from oncelog.broker.storage.local.journal import JournalContents
+from oncelog.broker.storage.local.partition_directory import partition_of, read_topic_id
+from oncelog.broker.storage.sections import LogKey, Span
+from oncelog.broker.turns.ports import Disk
+
+
+class Origin(NamedTuple):
+    lives: frozenset[int] | None
+    """Of a journal of this directory; None: any may be."""
+    are_offsets_foreign: bool = False
+
+
+def find_origin(disk: Disk, found: JournalContents, flushed: FlushedOffsets, mark: BootMark) -> Origin:
+    """Raises OSError."""
+    noted = mark.left.life if mark.left is not None else UNKNOWN
+    recorded = {flushed.life, flushed.left_life} - {UNKNOWN}
+    witnessed = noted or mark.named_life
+    if flushed.life == UNKNOWN:
+        is_proven = witnessed != UNKNOWN and (witnessed == noted or witnessed in found.lives)
+        return Origin(frozenset({witnessed}) if is_proven else None)
+    if noted or (witnessed and witnessed not in recorded):
+        return Origin(frozenset({witnessed}), witnessed not in recorded)
+    is_begun = found.life != flushed.left_life or found.number != flushed.journal_number
+    ours = frozenset({flushed.life} if is_begun else recorded)
+    if found.life in (UNKNOWN, *ours) or flushed.life in (witnessed, *found.lives):
+        return Origin(ours)
+    # One of the two is of another copy. A journal without batches is of no use, and offsets may do harm.
+    if not any(tail.spans for tail in found.tails.values()) or _are_found(disk, found):
+        return Origin(frozenset({found.life}), True)
+    return Origin(ours)
+
+
+def _are_found(disk: Disk, found: JournalContents) -> bool:
+    """Whether the segments have batches of this journal, and nothing else in the place of any."""
+    plans = list(_plans(disk, {key: tail.spans for key, tail in found.tails.items()}))
+    return any(is_matched for is_matched, _ in plans) and not any(contradiction for _, contradiction in plans)
+
+
+class Tails(Protocol):
+    """A journal that is judged."""
+
+    @property
+    def contents(self) -> JournalContents: ...
+
+
+def is_contradicted(disk: Disk, left: Tails, flushed: FlushedOffsets) -> bool:
+    """Whether a segment has another batch than this journal. Raises OSError."""
+    spans = {key: tail.above(flushed.get(*key)) for key, tail in left.contents.tails.items()}
+    return any(contradiction for _, contradiction in _plans(disk, spans))
+
+
+def _plans(disk: Disk, spans: Mapping[LogKey, Iterable[Span]]) -> Iterable[tuple[bool, str | None]]:
+    from oncelog.broker.storage.local.redo import plan  # needed only after a kill
+
+    directories = directories_of(disk) if any(spans.values()) else {}
+    for key, of_log in spans.items():
+        if key in directories:
+            with suppress(OSError):  # its recovery reports it
+                planned = plan(disk, directories[key], list(of_log), 0, only_extend=False)
+                yield planned.is_matched, planned.contradiction
+
+
+def directories_of(disk: Disk) -> dict[LogKey, str]:
+    """The directories of partitions by their own account."""
+    found: dict[LogKey, str] = {}
+    for name in disk.list_dir(""):
+        place = partition_of(name)
+        if place is not None:
+            with suppress(OSError):
+                topic_id = read_topic_id(disk, name)
+                if topic_id is not None:
+                    found[topic_id, place[1]] = name
+    return found
