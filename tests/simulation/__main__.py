@@ -40,11 +40,13 @@ from tests.support.cores import core_count
 
 LOG_STEPS = 150
 CLOCK_TURNS = 300
+COPY_CHANCE = 0.5
 LEASE_MS = 20_000
 WORLDS = {
     "compaction": lambda seed: asdict(LogWorld(seed, COMPACTION).run(LOG_STEPS)),
     "frames": lambda seed: asdict(LogWorld(seed, FRAMES).run(LOG_STEPS)),
     "log": lambda seed: asdict(LogWorld(seed).run(LOG_STEPS)),
+    "log-copies": lambda seed: asdict(LogWorld(seed, copy_chance=COPY_CHANCE).run(LOG_STEPS)),
     "log-backups": lambda seed: asdict(LogWorld(seed, BACKUPS).run(LOG_STEPS)),
     "broker": lambda seed: asdict(BrokerWorld(seed).run()),
     "broker-backups": lambda seed: asdict(BrokerWorld(seed, from_backups=True).run()),

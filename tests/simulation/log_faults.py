@@ -15,19 +15,24 @@ from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
 from oncelog.broker.storage.compaction import batch_filter, transactions
 from oncelog.broker.storage.local import (
+    boot_mark,
     compaction_round,
     file_sync,
     found_snapshots,
     journal,
+    left_journal,
     local_log,
     log_recovery,
+    origin,
     recovery,
+    redo,
 )
 from oncelog.broker.storage.local.journal import Journal, Tail
 from oncelog.broker.storage.local.left_journal import LeftJournal
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.local.offset_index import OffsetIndex
+from oncelog.broker.storage.local.origin import Origin
 from oncelog.broker.storage.local.segments import Segments
 from oncelog.broker.storage.local.sync_targets import SyncTarget
 from oncelog.broker.storage.sections import Section, encode_sections
@@ -300,6 +305,34 @@ def take_a_damaged_end_of_the_journal_for_a_torn_one(patch: pytest.MonkeyPatch) 
 
     patch.setattr(LeftJournal, "_compare_with_note", trusting)
 
+
+def put_a_journal_back_whoever_wrote_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(left_journal, "find_origin", lambda disk, found, flushed, mark: Origin(frozenset(found.lives)))
+
+
+def write_over_whole_batches(patch: pytest.MonkeyPatch) -> None:
+    put_a_journal_back_whoever_wrote_it(patch)
+    patch.setattr(redo._Area, "other_batch", lambda self, span: None)
+
+
+def count_starts_instead_of_naming_them(patch: pytest.MonkeyPatch) -> None:
+    """As an earlier version did: two copies have the same count."""
+    patch.setattr(boot_mark, "life_of", lambda name: 1)
+    patch.setattr(redo._Area, "other_batch", lambda self, span: None)
+
+
+def believe_the_offsets_of_another_copy(patch: pytest.MonkeyPatch) -> None:
+    find = origin.find_origin
+    patch.setattr(left_journal, "find_origin", lambda *arguments: find(*arguments)._replace(are_offsets_foreign=False))
+
+
+COPY_PLANTS: tuple[Plant, ...] = (
+    put_a_journal_back_whoever_wrote_it,
+    write_over_whole_batches,
+    count_starts_instead_of_naming_them,
+    believe_the_offsets_of_another_copy,
+)
+"""Noticed only where files of another copy come in."""
 
 RUIN_PLANTS: tuple[Plant, ...] = (
     take_a_directory_that_is_gone_for_a_new_partition,

@@ -29,6 +29,7 @@ from tests.fakes import backup
 from tests.fakes.logs import Logs, all_batches, files_of, read_records, segments_of
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_auditor import LogAuditor, require
+from tests.simulation.log_copies import Copy, audit_copies
 from tests.simulation.log_mixes import EVERYTHING, Mix
 from tests.simulation.log_model import LogModel
 from tests.simulation.log_ruin import JournalRuin, Ruin, audit_journal_ruin, audit_ruin
@@ -70,11 +71,16 @@ class Counts:
     tables: int = 0
     damaged: int = 0
     backups: int = 0
+    copies: int = 0
 
 
 class LogWorld:
-    def __init__(self, seed: int, mix: Mix = EVERYTHING, *, ruin_chance: float = 0) -> None:
-        """`ruin_chance`: how often a start after a kill or a clean stop finds files gone or unreadable."""
+    def __init__(self, seed: int, mix: Mix = EVERYTHING, *, ruin_chance: float = 0, copy_chance: float = 0) -> None:
+        """`ruin_chance`: how often a start after a kill or a clean stop finds files gone or unreadable; `copy_chance`:
+        how often a start finds files of another copy of the directory, once there is one."""
+        self._copy_chance = copy_chance
+        self._copy: Copy | None = None
+        self._of_copies = Random(seed + 2**41)
         self.random = Random(seed)
         self._more = Random(seed + 2**40)
         """For what was added later: the lives of before stay as they were."""
@@ -498,6 +504,8 @@ class LogWorld:
         if ruin is not None and not ruin.is_late:
             ruin.happen(disk)
         self._leave()
+        if self._copy_chance and damaged is None and self._meet_a_copy(disk, kept_all=kept_all):
+            return
         rounds = self._rounds
         has_failed = self.logs.failure.failed
         # In a life that has checkpoints, and so copies of its journal.
@@ -537,6 +545,37 @@ class LogWorld:
             partition.auditor.whole_log(log)
         ends = tuple(log.log_end_offset for log in self.open)
         require(ends in rounds, "all of a round is there, or nothing", ends, rounds[-3:])
+
+    def _meet_a_copy(self, disk: MemoryDisk, *, kept_all: bool) -> bool:
+        """Whether this start finds files of another copy; each life has one, made at one of its starts."""
+        random = self._of_copies
+        if self._copy is None:
+            self._copy = Copy(disk) if random.random() < 0.5 else None
+            return False
+        self._copy.original_starts += 1
+        if disk.append_error is not None or random.random() >= self._copy_chance:
+            return False
+        self._copy.live(random, self._run_on)
+        before = [_segments_on(disk, slot) for slot in range(len(self.partitions))]
+        self._copy.come_back(disk, random)
+        self.logs = self._started(disk, self.logs.clock.time_ms)
+        self._open_all()
+        after = [_segments_on(self.logs.disk, slot) for slot in range(len(self.partitions))]
+        auditors = [partition.auditor for partition in self.partitions]
+        audit_copies(self.logs, list(zip(auditors, self.open, strict=True)), before, after, kept_all=kept_all)
+        self.counts.copies += 1
+        self._is_over = True
+        return True
+
+    def _run_on(self, disk: MemoryDisk) -> tuple[Logs, list[PartitionLog]]:
+        """A start on the copy."""
+        logs = self._started(disk, self.logs.clock.time_ms)
+        opened = [
+            at_once(logs.manager.open("topic", slot, _topic_id(slot), partition.config))
+            for slot, partition in enumerate(self.partitions)
+        ]
+        logs.serve(is_recovered=True)
+        return logs, opened
 
     def _audit_answers(self, *, kept_all: bool, is_ruined: bool) -> None:
         """What was answered ahead is there, or the start knows that it may not be; after a kill it is."""
@@ -659,6 +698,15 @@ def _producers(log: PartitionLog) -> list[tuple[int, ...]]:
             state.current_transaction_first_offset,
         )
         for state in log.producer_state.producers()
+    )
+
+
+def _segments_on(disk: MemoryDisk, slot: int) -> bytes:
+    """The bytes of all segments of a partition."""
+    return b"".join(
+        bytes(inode.data)
+        for path, inode in sorted(disk.files.items())
+        if path.startswith(f"topic-{slot}/") and path.endswith(".log")
     )
 
 

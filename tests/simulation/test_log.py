@@ -3,6 +3,7 @@
 import pytest
 
 from tests.fakes import backup
+from tests.simulation.__main__ import COPY_CHANCE
 from tests.simulation.log_auditor import AuditError
 from tests.simulation.log_faults import RUIN_PLANTS, Plant, planted, seeds_for
 from tests.simulation.log_mixes import BACKUPS, FRAMES
@@ -45,6 +46,13 @@ def test_no_damage_is_silent() -> None:
     """Files and directories that are gone, refused or unreadable: an error, an offline partition, and a line."""
     for seed in range(60):
         LogWorld(seed, ruin_chance=1).run(STEPS)
+
+
+def test_files_of_another_copy_bring_no_record_and_cost_none() -> None:
+    """The journal, or `flushed-offsets`, of a copy that ran on: no acknowledged record is replaced, none appears that
+    was not sent here."""
+    copies = sum(LogWorld(seed, copy_chance=COPY_CHANCE).run(STEPS).copies for seed in range(40))
+    assert copies > 20
 
 
 @pytest.mark.parametrize("plant", RUIN_PLANTS, ids=lambda plant: plant.__name__)

@@ -22,7 +22,7 @@ from tests.simulation import (
     streams_faults,
     tables_faults,
 )
-from tests.simulation.__main__ import LEASE_MS, LOG_STEPS
+from tests.simulation.__main__ import COPY_CHANCE, LEASE_MS, LOG_STEPS
 from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.lease_world import LeaseWorld
 from tests.simulation.log_auditor import AuditError
@@ -57,6 +57,9 @@ BEDS = {
     "compaction": Bed(compaction_faults.PLANTS, lambda seed: LogWorld(seed, COMPACTION).run(LOG_STEPS), 200, 5),
     "frames": Bed(frame_faults.PLANTS, lambda seed: LogWorld(seed, FRAMES).run(LOG_STEPS), 20, 1),
     "lease": Bed(lease_faults.PLANTS, lambda seed: LeaseWorld(seed).run(LEASE_MS), 200, 1),
+    "log-copies": Bed(
+        log_faults.COPY_PLANTS, lambda seed: LogWorld(seed, copy_chance=COPY_CHANCE).run(LOG_STEPS), 200, 1
+    ),
     "log": Bed(log_faults.PLANTS, lambda seed: LogWorld(seed).run(LOG_STEPS), 200, 4),
     "outbox": Bed(outbox_faults.PLANTS, lambda seed: OutboxWorld(seed).run(), 30, 1),
     "pair": Bed(pair_faults.PLANTS, lambda seed: PairWorld(seed).run(), 60, 5),

@@ -38,6 +38,8 @@ _HALF = 64
 _NOTE_NAME = re.compile(rb"[0-9a-f]{32}\Z")
 UNKNOWN = 0
 """In the place of a life."""
+_RANDOM = 1 << 62
+"""The bit that no count of starts has."""
 
 
 class NotedWrites(NamedTuple):
@@ -51,9 +53,13 @@ class NotedWrites(NamedTuple):
 
 
 def life_of(name: str) -> int:
-    """The life that a run gives its journal, by the name of its note: 63 random bits, so that a copy of this directory
-    which runs on has another one. The count of starts, as in directories of an earlier version, would be the same."""
-    return int(name[:16], 16) >> 1 or 1
+    """The life that a run gives its journal, by the name of its note: random, so that a copy of this directory which
+    runs on has another one. The count of starts, as in directories of an earlier version, would be the same."""
+    return _RANDOM | int(name[:16], 16) >> 2
+
+
+def is_random(life: int) -> bool:
+    return life >= _RANDOM
 
 
 def no_note() -> memoryview:

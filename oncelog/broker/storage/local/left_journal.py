@@ -15,7 +15,7 @@ Invariants
 from collections.abc import Iterator
 from uuid import UUID
 
-from oncelog.broker.storage.local.boot_mark import BootMark
+from oncelog.broker.storage.local.boot_mark import UNKNOWN, BootMark
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.journal import NAMES, JournalContents, LeftOut, Tail, read_journal
@@ -52,13 +52,15 @@ class LeftJournal:
                 found.problem = f"{FLUSHED_OFFSETS} is missing"
         elif found.problem is None and not found.is_retired and not found.covers(number):
             found.problem = f"{NAMES[0]}, {NAMES[1]} or {FLUSHED_OFFSETS} lacks its end"
-            if origin.lives is None and found.tails:
+            if not origin.is_proven and found.tails:
                 # It is not known whose it is, and does not fit: as well one of another copy.
-                found = self.contents = self._kept_aside(found, "may be older, or of another copy of this directory")
+                found = self.contents = self._kept_aside(
+                    found, "perhaps older than this directory, or of another copy of it"
+                )
         self.is_in_use = is_known and found.is_in_use and found.problem is None
         """It has all commits that the segments may lack."""
-        if origin.lives is None and found.tails and is_contradicted(disk, self, flushed):
-            found = self.contents = self._kept_aside(found, "has other batches than the segments")
+        if not origin.is_proven and found.tails and is_contradicted(disk, found, flushed):
+            found = self.contents = self._kept_aside(found, "other batches than the segments have")
             self.is_in_use = False
         found.number = max(found.number, flushed.journal_number or 1)  # never one that was used
         if found.problem is not None:
@@ -66,20 +68,25 @@ class LeftJournal:
             self.problems.append(f"{found.problem}: a log may lack what was committed last")
 
     def _without_foreign(self, found: JournalContents, origin: Origin) -> JournalContents:
-        if origin.lives is None or found.generation == 0 or found.life in origin.lives:
+        if origin.lives is None or found.generation == 0:
             return found
-        whose = "is older than this directory, or of another copy of it"
+        is_left = origin.left is None or origin.left.issuperset(set(found.lives) - {UNKNOWN})
+        if is_left and found.life in origin.lives:
+            return found
+        whose = "older than this directory, or of another copy of it"
         return self._kept_aside(found, whose, read_journal(self._disk, origin.lives))
 
     def _kept_aside(self, found: JournalContents, whose: str, left: JournalContents | None = None) -> JournalContents:
         """Keep the files of which nothing may be put back; return what is `left` without them."""
         left = left or JournalContents()
-        kept = [name for slot, name in enumerate(NAMES) if self._disk.exists(name) and found.lives[slot] != left.life]
+        slots = [slot for slot, life in enumerate(found.lives) if life not in (UNKNOWN, left.life)]
+        kept = [NAMES[slot] for slot in slots]
+        of_others = read_journal(self._disk, [found.lives[slot] for slot in slots])
         names = [_keep(self._disk, name) for name in kept]
-        contents = "; ".join(_described(self._disk, found)) or "no batches"
+        contents = "; ".join(_described(self._disk, of_others)) or "no batches"
         left.problem = (
-            f"{' and '.join(kept)} {whose}: nothing of that is put back, it is kept as {' and '.join(names)}; "
-            f"it has {contents}"
+            f"{' and '.join(kept)}: {whose}; nothing of it is put back, it is kept as {' and '.join(names)}, and has "
+            f"{contents}"
         )
         left.is_in_use = False
         return left

@@ -13,40 +13,50 @@ In files of an earlier version lives are unknown. Then only what the segments co
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from oncelog.broker.storage.local.boot_mark import UNKNOWN, BootMark
+from oncelog.broker.storage.local.boot_mark import UNKNOWN, BootMark, is_random
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets
 from oncelog.broker.storage.local.journal import JournalContents
 from oncelog.broker.storage.local.partition_directory import partition_of, read_topic_id
 from oncelog.broker.storage.sections import LogKey, Span
 from oncelog.broker.turns.ports import Disk
 
+_NOWHERE = -1
+"""In the place of a life that nothing names."""
+
 
 class Origin(NamedTuple):
     lives: frozenset[int] | None
     """Of a journal of this directory; None: any may be."""
     are_offsets_foreign: bool = False
+    is_proven: bool = True
+    """No copy has the same."""
+    left: frozenset[int] | None = None
+    """What a file may have that is not written yet in this life; None: anything."""
 
 
 def find_origin(disk: Disk, found: JournalContents, flushed: FlushedOffsets, mark: BootMark) -> Origin:
     """Raises OSError."""
     noted = mark.left.life if mark.left is not None else UNKNOWN
     recorded = {flushed.life, flushed.left_life} - {UNKNOWN}
-    witnessed = noted or mark.named_life
+    witnessed = noted or mark.named_life or _NOWHERE
     if flushed.life == UNKNOWN:
-        is_proven = witnessed != UNKNOWN and (witnessed == noted or witnessed in found.lives)
-        return Origin(frozenset({witnessed}) if is_proven else None)
-    if noted or (witnessed and witnessed not in recorded):
-        return Origin(frozenset({witnessed}), witnessed not in recorded)
+        if noted or witnessed in found.lives:
+            return Origin(frozenset({witnessed}), is_proven=is_random(witnessed))
+        return Origin(None, is_proven=False)
     is_begun = found.life != flushed.left_life or found.number != flushed.journal_number
+    # The run of that life has begun with a file of its own; the other one may be left of the life before.
+    left = frozenset(recorded) if is_begun else None
+    if noted or (witnessed not in (*recorded, _NOWHERE) and is_begun):
+        return Origin(frozenset({witnessed}), witnessed not in recorded, left=left if witnessed in recorded else None)
     ours = frozenset({flushed.life} if is_begun else recorded)
     if found.life in (UNKNOWN, *ours) or flushed.life in (witnessed, *found.lives):
-        return Origin(ours)
+        return Origin(ours, left=left)
     # One of the two is of another copy. A journal without batches is of no use, and offsets may do harm.
     if not any(tail.spans for tail in found.tails.values()) or _are_found(disk, found):
         return Origin(frozenset({found.life}), True)
-    return Origin(ours)
+    return Origin(ours, left=left)
 
 
 def _are_found(disk: Disk, found: JournalContents) -> bool:
@@ -55,16 +65,9 @@ def _are_found(disk: Disk, found: JournalContents) -> bool:
     return any(is_matched for is_matched, _ in plans) and not any(contradiction for _, contradiction in plans)
 
 
-class Tails(Protocol):
-    """A journal that is judged."""
-
-    @property
-    def contents(self) -> JournalContents: ...
-
-
-def is_contradicted(disk: Disk, left: Tails, flushed: FlushedOffsets) -> bool:
+def is_contradicted(disk: Disk, found: JournalContents, flushed: FlushedOffsets) -> bool:
     """Whether a segment has another batch than this journal. Raises OSError."""
-    spans = {key: tail.above(flushed.get(*key)) for key, tail in left.contents.tails.items()}
+    spans = {key: tail.above(flushed.get(*key)) for key, tail in found.tails.items()}
     return any(contradiction for _, contradiction in _plans(disk, spans))
 
 
