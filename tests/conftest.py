@@ -19,6 +19,7 @@ from tests.support.daemon import Daemon
 from tests.support.order import waiting_first
 from tests.support.patience import SLOW_TIMEOUT_S
 from tests.support.samples import sample
+from tests.support.shared_notes import notes_below
 
 Start = Callable[..., Daemon]
 
@@ -66,6 +67,14 @@ settings.register_profile("fixed", _PATIENT, derandomize=True, max_examples=30)
 settings.register_profile("thorough", _PATIENT, derandomize=True, max_examples=100)
 settings.register_profile("search", _PATIENT, derandomize=False)
 settings.load_profile("fixed")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_notes_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Brokers that a test has killed look for no note any more; pytest keeps their directories for a while."""
+    yield
+    for note in notes_below(tmp_path_factory.getbasetemp()):
+        note.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")

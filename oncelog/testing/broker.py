@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 from uuid import uuid4
 
 from oncelog.broker.config.settings import ConfigError, StartError
+from oncelog.broker.system.shared_notes import remove_orphans
 from oncelog.testing.lives import Life, ProcessLife, ThreadLife
 from oncelog.testing.memory_disk import MemoryDisk
 from oncelog.testing.secured import OWN_USER, USER, ClientStyle, Secured, Security
@@ -223,6 +224,7 @@ class Broker:
         self.stop()
         if self._storage == "disk" and isinstance(self._disk, Path):
             shutil.rmtree(self._disk.parent, ignore_errors=True)
+            remove_orphans()  # the note of one that was killed
         if isinstance(self._disk, Tables):
             self._disk.drop()
             shutil.rmtree(self._disk.directory.parent, ignore_errors=True)

@@ -7,6 +7,9 @@ own: what is noted. Invariants
   host's is mounted into it.
 - A note is found only by the directory that it was made for, and only if this user owns it. Its pages are reserved: a
   full /dev/shm is an error when it is made, not a SIGBUS when it is written.
+- A note whose directory was removed goes with the next note that this user makes. One goes only if it is certain that
+  no start can look for it: its directory is neither where it was, on a file system that is mounted there, nor beside
+  that under another name. What another mount namespace has made, as a container that shares /dev/shm, stays.
 """
 
 import mmap
@@ -14,37 +17,46 @@ import os
 import re
 import stat
 from contextlib import suppress
+from struct import Struct
 
 _ROOT = "/dev/shm"
 _MOUNTS = "/proc/self/mounts"
 _NAME = re.compile(r"[0-9a-f]{32}\Z")
 _WORD_BYTES = 8
+_PREFIX = "oncelog-"
 _OWN_WORDS = 2
 """The words of the note's own: the device and inode of the directory."""
+_PLACE = Struct("=8s3QH")
+"""At the end of a note: a magic, the mount namespace, the device and inode of its root, and the size of the path that
+follows. Earlier versions have none of it, and read none."""
+_PLACE_BYTES = 1024
+_PLACE_MAGIC = b"oncenote"
 
 
 class SharedNote:
-    def __init__(self, name: str, descriptor: int, size_bytes: int) -> None:
-        """Raises OSError."""
+    def __init__(self, name: str, descriptor: int, size_bytes: int, place: bytes = b"") -> None:
+        """`place` is where the directory is, for a note that is made. Raises OSError."""
         self.name = name
-        self.all_words = _mapped(descriptor, size_bytes)
+        self._place = place
+        self.all_words = self._mapped(descriptor, size_bytes)
 
     @property
     def words(self) -> memoryview:
-        return self.all_words[_OWN_WORDS:]
+        return self.all_words[_OWN_WORDS : len(self.all_words) - len(self._place) // _WORD_BYTES]
 
     def grow(self, word_count: int) -> None:
-        size_bytes = (word_count + _OWN_WORDS) * _WORD_BYTES
+        size_bytes = (word_count + _OWN_WORDS) * _WORD_BYTES + len(self._place)
         descriptor = _open(self.name, os.O_RDWR)
         try:
             os.posix_fallocate(descriptor, 0, size_bytes)
-            self.all_words = _mapped(descriptor, size_bytes)
+            self.all_words = self._mapped(descriptor, size_bytes)
         finally:
             os.close(descriptor)
 
-
-def _mapped(descriptor: int, size_bytes: int) -> memoryview:
-    return memoryview(mmap.mmap(descriptor, size_bytes)).cast("Q")
+    def _mapped(self, descriptor: int, size_bytes: int) -> memoryview:
+        mapped = mmap.mmap(descriptor, size_bytes)
+        mapped[size_bytes - len(self._place) :] = self._place
+        return memoryview(mapped).cast("Q")
 
 
 class SharedNotes:
@@ -57,13 +69,14 @@ class SharedNotes:
     def create(self, name: str) -> SharedNote | None:
         if not _is_in_memory():
             return None
+        remove_orphans()
         try:
             descriptor = _open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         except OSError:
             return None
         try:
             os.posix_fallocate(descriptor, 0, mmap.PAGESIZE)
-            note = SharedNote(name, descriptor, mmap.PAGESIZE)
+            note = SharedNote(name, descriptor, mmap.PAGESIZE, _place_of(self._directory))
             note.all_words[0], note.all_words[1] = self._identity()
             return note
         except OSError:
@@ -102,7 +115,7 @@ class SharedNotes:
 
 
 def _path(name: str) -> str:
-    return f"{_ROOT}/oncelog-{name}"
+    return f"{_ROOT}/{_PREFIX}{name}"
 
 
 def _open(name: str, flags: int) -> int:
@@ -116,3 +129,64 @@ def _is_in_memory() -> bool:
     except OSError:
         return False  # not Linux
     return bool(kinds) and kinds[-1] == "tmpfs"
+
+
+def _place_of(directory: str) -> bytes:
+    """Raises OSError."""
+    path = os.fsencode(os.path.realpath(directory))
+    if _PLACE.size + len(path) > _PLACE_BYTES:
+        path = b""  # such a note stays until the machine stops
+    return (_PLACE.pack(_PLACE_MAGIC, *_namespace(), len(path)) + path).ljust(_PLACE_BYTES, b"\0")
+
+
+def _namespace() -> tuple[int, int, int]:
+    """Where paths mean the same as here. Raises OSError."""
+    root = os.stat("/")
+    return os.stat("/proc/self/ns/mnt").st_ino, root.st_dev, root.st_ino
+
+
+def remove_orphans() -> None:
+    """Remove the notes of this user whose directories were removed."""
+    try:
+        names, here = os.listdir(_ROOT), _namespace()
+    except OSError:
+        return
+    for name in names:
+        if name.startswith(_PREFIX) and _NAME.match(name[len(_PREFIX) :]):
+            with suppress(OSError):
+                if _is_orphan(name[len(_PREFIX) :], here):
+                    os.unlink(f"{_ROOT}/{name}")
+
+
+def _is_orphan(name: str, here: tuple[int, int, int]) -> bool:
+    """Raises OSError."""
+    descriptor = _open(name, os.O_RDONLY)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            return False
+        data = os.pread(descriptor, status.st_size, 0)
+    finally:
+        os.close(descriptor)
+    place = data[-_PLACE_BYTES:]
+    if len(data) < mmap.PAGESIZE or not place.startswith(_PLACE_MAGIC):
+        return False
+    _, *namespace, path_bytes = _PLACE.unpack_from(place)
+    path = os.fsdecode(place[_PLACE.size : _PLACE.size + path_bytes])
+    identity = tuple(memoryview(data[: _OWN_WORDS * _WORD_BYTES]).cast("Q"))
+    return tuple(namespace) == here and bool(path) and not _may_exist(path, identity)
+
+
+def _may_exist(path: str, identity: tuple[int, ...]) -> bool:
+    """Whether the directory is where it was, or beside that, or may be once its file system is mounted. Raises
+    OSError."""
+    nearest = path
+    while not os.path.lexists(nearest):
+        nearest = os.path.dirname(nearest)
+    status = os.stat(nearest)
+    if status.st_dev != identity[0] or (status.st_dev, status.st_ino) == identity:
+        return True  # it is there, or its file system is not mounted here now
+    parent = os.path.dirname(path) if nearest == path else nearest
+    with os.scandir(parent) as entries:
+        beside = [entry.stat(follow_symlinks=False) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return any((each.st_dev, each.st_ino) == identity for each in beside)
