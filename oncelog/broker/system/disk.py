@@ -24,7 +24,7 @@ from pathlib import Path
 
 from oncelog.broker.system.regular_files import open_regular, require_regular
 from oncelog.broker.system.shared_notes import SharedNotes
-from oncelog.broker.system.transfers import read_all, write_all
+from oncelog.broker.system.transfers import read_all, write_all, write_one
 from oncelog.broker.turns.ports import Buffer
 
 DEFAULT_OPEN_FILES = 512
@@ -136,7 +136,7 @@ class RealFile:
     def overwrite(self, position: int, data: Buffer) -> None:
         if not self._is_own:
             self._make_own()
-        write_all(os.pwritev, self._use(), [data], position)
+        write_one(self._use(), data, position)
 
     def write_durably(self, position: int, data: Buffer) -> None:
         if not self._is_own:
@@ -149,7 +149,7 @@ class RealFile:
 
     def _write_durably(self, descriptor: int, position: int, data: Buffer) -> None:
         if data:
-            write_all(os.pwritev, descriptor, [data], position)
+            write_one(descriptor, data, position)
         os.fdatasync(descriptor)
 
     def read_view(self, start: int, end: int) -> memoryview:
@@ -324,7 +324,7 @@ class RealDisk:
         temporary = self._full(path) + ".tmp"
         descriptor = self._descriptors.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            write_all(os.pwritev, descriptor, [data], 0)
+            write_one(descriptor, data, 0)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

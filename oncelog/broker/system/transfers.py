@@ -24,20 +24,31 @@ MOST_BYTES = 0x7FFFF000
 def write_all(write: Callable[[T, Sequence[Buffer], int], int], file: T, parts: Sequence[Buffer], position: int) -> int:
     """Write all parts from `position` on; return where they end. `write` is `os.pwritev`, or what stands for it. Raises
     OSError, after which any part may be there."""
+    if len(parts) <= MOST_BUFFERS:
+        end = position + sum(map(len, parts))
+        written = write(file, parts, position)
+        if position + written < end:
+            _write_rest(write, file, memoryview(b"".join(parts))[written:], position + written)
+        return end
     for first in range(0, len(parts), MOST_BUFFERS):
-        some = parts if len(parts) <= MOST_BUFFERS else parts[first : first + MOST_BUFFERS]
-        wanted = sum(map(len, some))
-        written = write(file, some, position)
-        position += written
-        if written < wanted:
-            rest = memoryview(b"".join(some))[written:]
-            while rest:
-                written = write(file, [rest], position)
-                if not written:
-                    raise OSError(errno.EIO, "nothing is written, and no error is reported")
-                rest = rest[written:]
-                position += written
+        position = write_all(write, file, parts[first : first + MOST_BUFFERS], position)
     return position
+
+
+def write_one(descriptor: int, data: Buffer, position: int) -> None:
+    """Write all of one buffer. Raises OSError, after which any part may be there."""
+    written = os.pwrite(descriptor, data, position)
+    if written < len(data):
+        _write_rest(os.pwritev, descriptor, memoryview(data)[written:], position + written)
+
+
+def _write_rest(write: Callable[[T, Sequence[Buffer], int], int], file: T, rest: memoryview, position: int) -> None:
+    while rest:
+        written = write(file, [rest], position)
+        if not written:
+            raise OSError(errno.EIO, "nothing is written, and no error is reported")
+        rest = rest[written:]
+        position += written
 
 
 def read_all(descriptor: int, start: int, end: int) -> bytes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from oncelog.broker.storage.local.boot_mark import UNKNOWN
 from oncelog.broker.storage.local.checkpoints import LOG_START, read_checkpoint
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets
@@ -41,8 +42,10 @@ def known_points(data_dir: Path, topic: str, partition: int) -> KnownPoints:
     if disk.exists(FLUSHED_OFFSETS):
         topic_id = METADATA_TOPIC_ID if topic == METADATA_TOPIC else _topic_id(disk, topic)
         if topic_id is not None:
-            points = FlushedOffsets(OverlayDisk(disk)).get(topic_id, partition)
-            tail = read_journal(disk).tails.get((topic_id, partition))
+            flushed = FlushedOffsets(OverlayDisk(disk))
+            points = flushed.get(topic_id, partition)
+            lives = (flushed.life, flushed.left_life) if flushed.life != UNKNOWN else None
+            tail = read_journal(disk, lives).tails.get((topic_id, partition))
             if points is not None or tail is not None:
                 start = points.log_start_offset if points is not None else 0
                 return KnownPoints(start, (tail or Tail()).end_offset(points))
