@@ -307,7 +307,7 @@ def take_a_damaged_end_of_the_journal_for_a_torn_one(patch: pytest.MonkeyPatch) 
 
 
 def put_a_journal_back_whoever_wrote_it(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(left_journal, "find_origin", lambda disk, found, flushed, mark: Origin(frozenset(found.lives)))
+    patch.setattr(left_journal, "find_origin", lambda disk, found, *_, **__: Origin(frozenset(found.lives)))
 
 
 def write_over_whole_batches(patch: pytest.MonkeyPatch) -> None:
@@ -323,7 +323,11 @@ def count_starts_instead_of_naming_them(patch: pytest.MonkeyPatch) -> None:
 
 def believe_the_offsets_of_another_copy(patch: pytest.MonkeyPatch) -> None:
     find = origin.find_origin
-    patch.setattr(left_journal, "find_origin", lambda *arguments: find(*arguments)._replace(are_offsets_foreign=False))
+
+    def trusting(*arguments: Any, **named: Any) -> Origin:
+        return find(*arguments, **named)._replace(are_offsets_foreign=False)
+
+    patch.setattr(left_journal, "find_origin", trusting)
 
 
 COPY_PLANTS: tuple[Plant, ...] = (

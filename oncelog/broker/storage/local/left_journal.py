@@ -39,7 +39,7 @@ class LeftJournal:
         self.must_be_kept = False
         """It holds batches of which a segment has others."""
         found = read_journal(disk)
-        origin = find_origin(disk, found, flushed, mark)
+        origin = find_origin(disk, found, flushed, mark, was_clean=was_clean)
         if origin.are_offsets_foreign:
             flushed.disown(_free_name(disk, FLUSHED_OFFSETS))
         self.contents = found = self._without_foreign(found, origin)

@@ -36,7 +36,9 @@ class Origin(NamedTuple):
     """What a file may have that is not written yet in this life; None: anything."""
 
 
-def find_origin(disk: Disk, found: JournalContents, flushed: FlushedOffsets, mark: BootMark) -> Origin:
+def find_origin(
+    disk: Disk, found: JournalContents, flushed: FlushedOffsets, mark: BootMark, *, was_clean: bool
+) -> Origin:
     """Raises OSError."""
     noted = mark.left.life if mark.left is not None else UNKNOWN
     recorded = {flushed.life, flushed.left_life} - {UNKNOWN}
@@ -54,9 +56,11 @@ def find_origin(disk: Disk, found: JournalContents, flushed: FlushedOffsets, mar
     if found.life in (UNKNOWN, *ours) or flushed.life in (witnessed, *found.lives):
         return Origin(ours, left=left)
     # One of the two is of another copy. A journal without batches is of no use, and offsets may do harm.
-    if not any(tail.spans for tail in found.tails.values()) or _are_found(disk, found):
-        return Origin(frozenset({found.life}), True)
-    return Origin(ours, left=left)
+    are_offsets_foreign = not any(tail.spans for tail in found.tails.values()) or _are_found(disk, found)
+    if are_offsets_foreign and not was_clean:
+        return Origin(frozenset({found.life}), are_offsets_foreign)
+    # It may as well be older, and hold what a power cut has taken since. After a clean stop no journal is needed.
+    return Origin(ours, are_offsets_foreign, left=left)
 
 
 def _are_found(disk: Disk, found: JournalContents) -> bool:
