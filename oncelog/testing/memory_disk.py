@@ -57,6 +57,9 @@ class MemoryFile:
     def append(self, parts: Sequence[Buffer]) -> int:
         self._disk.check_descriptor(self.path)
         start = self.size_bytes
+        if len(parts) <= MOST_BUFFERS and self._disk.most_bytes == MOST_BYTES:
+            self.size_bytes += self._write(parts, start)
+            return start
         try:
             self.size_bytes = write_all(MemoryFile._write, self, parts, start)
         except OSError:
