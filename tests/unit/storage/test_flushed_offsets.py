@@ -57,7 +57,8 @@ def test_many_partitions_that_are_forgotten_stay_so() -> None:
     points = FlushedOffsets(disk)
     points.record([((FIRST, partition), LogPoints(7, 2)) for partition in range(MANY)])
     points.forget(FIRST, range(MANY))
-    assert not any(FlushedOffsets(disk.kill()).get(FIRST, partition) for partition in range(MANY))
+    found = FlushedOffsets(disk.kill())
+    assert not any(found.get(FIRST, partition) for partition in range(MANY))
 
 
 def test_what_cannot_be_forgotten_for_another_reason_than_a_full_disk_is_no_secret() -> None:
