@@ -122,7 +122,8 @@ def open_tables(config: BrokerConfig, system: System, log: Any) -> Sliced[Any]:
         coroutines,
         system.scheduler,
     )
-    preparing = coroutines.run(prepare(server, may_lose=config.get_bool("oncelog.postgres.allow.loss")))
+    may_lose = config.get_bool("oncelog.postgres.allow.loss")
+    preparing = coroutines.run(prepare(server, may_lose=may_lose))
     yield preparing
     try:
         found = preparing.result()
@@ -141,4 +142,4 @@ def open_tables(config: BrokerConfig, system: System, log: Any) -> Sliced[Any]:
         synchronous_standby_names=found.standby_names,
         message=found.promise,
     )
-    return PostgresTables(server)
+    return PostgresTables(server, may_lose=may_lose)

@@ -55,36 +55,41 @@ select epoch, owner, coalesce({_RENEWED}, 0),
 coalesce(extract(epoch from nullif(until, '-infinity') - clock_timestamp()) * 1000, 0)::float,
 exists (select from pg_locks where {_OF_EPOCH} and {_OUR_DATABASE}), node_id, successor,
 coalesce(extract(epoch from clock_timestamp() - nullif(since, '-infinity')) * 1000, 0)::float, wanted
-from oncelog_leader, oncelog_lease
+from oncelog_leader as leader, oncelog_lease as lease where leader.id = 1 and lease.id = 1
 """
+"""By key, as all that is read of tables with one row: before their first analysis they look large to the planner."""
 _PLACE = """
 (select system_identifier || '/' from pg_control_system()) || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
 """
 _EPOCH = f"""
 select epoch, place = {_PLACE} and xmin::text::bigint = mod(written::text::numeric, 4294967296)
-from oncelog_leader for update
+from oncelog_leader where id = 1 for update
 """
 _END_OTHERS = f"""
 select pg_terminate_backend(pid) from pg_locks, oncelog_lease
 where relation = 'oncelog_leader'::regclass and mode = 'RowShareLock' and pid <> pg_backend_pid()
-and coalesce({_RENEWED}, 0) = $1
+and id = 1 and coalesce({_RENEWED}, 0) = $1
 """
 """A broker that stands still in the middle of a transaction would hold its lock on the epoch for as long."""
+_OWNER = f"select owner, coalesce({_RENEWED}, 0) from oncelog_lease where id = 1"
 _TAKE_EPOCH = f"""
 update oncelog_leader set epoch = $2, written = pg_current_xact_id(),
-place = case when $1 then {_PLACE} else '' end
+place = case when $1 then {_PLACE} else '' end where id = 1
 """
 _TAKE_LEASE = """
 update oncelog_lease set owner = $1, until = clock_timestamp() + $2 * interval '1 ms', node_id = $3, successor = -1,
-wanted = -1, since = clock_timestamp()
+wanted = -1, since = clock_timestamp() where id = 1
 """
 _DEPOSE = "update oncelog_node set until = clock_timestamp() where owner = $1 and until > clock_timestamp()"
 """Its node has ended, to clients; if it has not, it renews its row."""
-_KEEP_PLACE = f"update oncelog_leader set written = pg_current_xact_id(), place = {_PLACE}"
+_RENEW = """
+update oncelog_lease set until = clock_timestamp() + $1 * interval '1 ms' where id = 1 and until > '-infinity'
+"""
+_KEEP_PLACE = f"update oncelog_leader set written = pg_current_xact_id(), place = {_PLACE} where id = 1"
 _ATTEND = f"""
 select case when epoch <> $1 then 'NONE'
 when exists (select from pg_locks where {_OF_EPOCH} and pid = pg_backend_pid()) then 'KEPT'
-when pg_try_advisory_lock({_OURS}::int, {_EPOCH_KEY}) then 'BEGUN' else 'NONE' end from oncelog_leader
+when pg_try_advisory_lock({_OURS}::int, {_EPOCH_KEY}) then 'BEGUN' else 'NONE' end from oncelog_leader where id = 1
 """
 _HAS_NODE = f"""
 select exists (select from pg_locks where {_OF_NODE} and pid = pg_backend_pid())
@@ -99,7 +104,7 @@ _NODES = """
 select node_id, owner, addresses, followed, until <= clock_timestamp(),
 (extract(epoch from until - clock_timestamp()) * 1000)::float from oncelog_node order by node_id
 """
-_NEWEST = "select coalesce((select max(number) from oncelog_journal), 0), number from oncelog_trim"
+_NEWEST = "select coalesce((select max(number) from oncelog_journal), 0), number from oncelog_trim where id = 1"
 _FOLLOWED_CHUNKS = """
 select body from oncelog_chunk as chunk where topic_id = $1 and partition = 0 and next_offset > $2
 and not exists (select from oncelog_aside as aside where aside.id = chunk.id) order by base_offset
@@ -108,6 +113,7 @@ _FOLLOWED_ROUNDS = """
 select string_agg(body, ''::bytea order by part) from oncelog_journal
 where number > $1 and is_followed group by number order by number
 """
+_LOCK_JOURNAL = "lock table oncelog_journal_0, oncelog_journal_1 in access share mode"
 
 
 async def _look_at_lease(connection: Connection, _: LookAtLease) -> Lease:
@@ -120,7 +126,9 @@ async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLeas
         await connection.execute(_END_OTHERS, seen.renewed)
     async with connection.transaction():
         epoch, is_here = await connection.fetchrow(_EPOCH)  # the epoch first, as all who write
-        owner, renewed = await connection.fetchrow(f"select owner, coalesce({_RENEWED}, 0) from oncelog_lease")
+        owner, renewed = await connection.fetchrow(
+            f"select owner, coalesce({_RENEWED}, 0) from oncelog_lease where id = 1"
+        )
         if owner == statement.owner:  # an answer was lost
             return TakenLease(epoch, not is_here)
         if (epoch, renewed) != (seen.epoch, seen.renewed):
@@ -135,10 +143,7 @@ async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLeas
 
 
 async def _renew_lease(connection: Connection, statement: RenewLease) -> None:
-    await connection.execute(
-        "update oncelog_lease set until = clock_timestamp() + $1 * interval '1 ms' where until > '-infinity'",
-        statement.lease_ms,
-    )
+    await connection.execute(_RENEW, statement.lease_ms)
 
 
 async def _attend_lease(connection: Connection, statement: AttendLease) -> Attendance:
@@ -146,7 +151,9 @@ async def _attend_lease(connection: Connection, statement: AttendLease) -> Atten
 
 
 async def _give_back_lease(connection: Connection, statement: GiveBackLease) -> None:
-    await connection.execute("update oncelog_lease set until = '-infinity', successor = $1", statement.successor)
+    await connection.execute(
+        "update oncelog_lease set until = '-infinity', successor = $1 where id = 1", statement.successor
+    )
 
 
 async def _keep_node(connection: Connection, statement: KeepNode) -> KeptNode:
@@ -176,11 +183,13 @@ async def _look_at_nodes(connection: Connection, _: LookAtNodes) -> SeenNodes:
         for node_id, owner, addresses, *rest in await connection.fetch(_NODES)
     ]
     newest, trimmed = await connection.fetchrow(_NEWEST)
-    return SeenNodes(nodes, max(newest, trimmed), await connection.fetchval("select wanted from oncelog_lease"))
+    return SeenNodes(
+        nodes, max(newest, trimmed), await connection.fetchval("select wanted from oncelog_lease where id = 1")
+    )
 
 
 async def _want_leader(connection: Connection, statement: WantLeader) -> None:
-    await connection.execute("update oncelog_lease set wanted = $1", statement.node_id)
+    await connection.execute("update oncelog_lease set wanted = $1 where id = 1", statement.node_id)
 
 
 async def _read_blobs(connection: Connection, statement: ReadBlobs) -> dict[str, bytes]:
@@ -189,6 +198,9 @@ async def _read_blobs(connection: Connection, statement: ReadBlobs) -> dict[str,
 
 async def _follow_metadata(connection: Connection, statement: FollowMetadata) -> Followed:
     async with connection.transaction(isolation="repeatable_read", readonly=True):
+        # Before there is a snapshot: one that is older than the lock lacks what a checkpoint has moved, and finds the
+        # journal empty.
+        await connection.execute(_LOCK_JOURNAL)
         newest, trimmed = await connection.fetchrow(_NEWEST)
         chunks: list[Any] = []
         if trimmed > statement.above:
@@ -205,7 +217,7 @@ async def _keep_place(connection: Connection, _: KeepPlace) -> None:
 
 
 async def _forget_place(connection: Connection, _: ForgetPlace) -> None:
-    await connection.execute("update oncelog_leader set place = ''")
+    await connection.execute("update oncelog_leader set place = '' where id = 1")
 
 
 ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import asyncpg
 
+from oncelog.broker.storage.postgres.asked import NotAsAsked, check_name, check_promise, loss_by, quoted
 from oncelog.broker.storage.postgres.produce import functions, into_outbox
 from oncelog.broker.storage.postgres.schema import VERSIONS
-from oncelog.broker.storage.postgres.session import Server, close_connection, quoted
+from oncelog.broker.storage.postgres.session import Server, close_connection
 
 _OLDEST = 130000
 _FACTS = """
@@ -45,10 +46,8 @@ class Found(NamedTuple):
     @property
     def promise(self) -> str:
         """What survives what, in words for an operator."""
-        if self.fsync == "off":
-            return "a crash of its machine may lose anything (fsync=off)"
-        if self.synchronous_commit == "off":
-            return "a crash of PostgreSQL may lose what was acknowledged last (synchronous_commit=off)"
+        if (loss := loss_by(self.fsync, self.synchronous_commit)) is not None:
+            return loss
         if not self.standby_names or self.synchronous_commit == "local":
             return (
                 "acknowledged is on the disk of one PostgreSQL; the promotion of a standby may lose what was last "
@@ -82,7 +81,10 @@ async def prepare(server: Server, *, may_lose: bool) -> Found:
 async def connect(server: Server) -> asyncpg.Connection:
     """Raises Unusable."""
     try:
+        check_name(server.schema)
         return await server.connect()
+    except NotAsAsked as error:
+        raise Unusable(str(error)) from error
     except (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError) as error:
         raise Unreachable(f"{error}.") from error
     except _REFUSED as error:
@@ -158,10 +160,11 @@ def _check(found: Found, *, may_lose: bool) -> None:
         raise Unusable(_of_connection(asyncpg.TargetServerAttributeNotMatched("")))
     if found.version_number < _OLDEST:
         raise Unusable(f"it is PostgreSQL {found.server_version}, and 13 is the oldest that will do.")
-    if (found.fsync == "off" or found.synchronous_commit == "off") and not may_lose:
-        raise Unusable(
-            f"{found.promise}: turn it on, or start with --override oncelog.postgres.allow.loss=true if that is wanted."
-        )
+    if not may_lose:
+        try:
+            check_promise(found.fsync, found.synchronous_commit)
+        except NotAsAsked as error:
+            raise Unusable(str(error)) from error
 
 
 async def _check_sessions(server: Server, connection: asyncpg.Connection) -> None:

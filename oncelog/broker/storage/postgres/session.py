@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
+from oncelog.broker.storage.postgres.asked import LOOK, SETTINGS, WISHES, NotAsAsked, check_session, quoted
 from oncelog.broker.storage.shared.statements import RoundsLost
 from oncelog.broker.storage.shared.tables import Refused, Unanswered
 from oncelog.broker.turns.completion import Completion
@@ -23,19 +24,6 @@ from oncelog.broker.turns.ports import Coroutines, Scheduler
 T = TypeVar("T")
 Ask = Callable[[asyncpg.Connection], Awaitable[T]]
 """A statement, given a connection."""
-_SETTINGS = {
-    "application_name": "oncelog",
-    "default_transaction_isolation": "read committed",
-    "default_transaction_read_only": "off",
-    "idle_in_transaction_session_timeout": "15s",
-    "lock_timeout": "0",
-    "statement_timeout": "0",
-    "tcp_keepalives_idle": "5",  # what a machine that is gone had begun holds locks
-    "tcp_keepalives_interval": "2",
-    "tcp_keepalives_count": "3",
-}
-"""What a server, a database or a role has set otherwise does not reach us. A take-over waits for transactions that hold
-the lease: that of a broker which was stopped in the middle must end."""
 _CLOSE_S = 5
 _ANSWER_MS = 15_000
 _REFUSED = (
@@ -79,7 +67,7 @@ class Server:
     """With the host that was connected to last: to wait for one that is gone once is enough."""
 
     async def connect(self) -> asyncpg.Connection:
-        """To the first host that will do. Raises what asyncpg raises, OSError."""
+        """To the first host that will do. Raises NotAsAsked, what asyncpg raises, OSError."""
         failures: list[Exception] = []
         dsns = of_each_host(self.dsn or "postgresql://")
         for dsn in sorted(dsns, key=lambda each: each != self._served):
@@ -96,13 +84,19 @@ class Server:
         raise min(failures, key=lambda error: isinstance(error, asyncpg.TargetServerAttributeNotMatched))
 
     async def _connect(self, dsn: str) -> asyncpg.Connection:
-        return await asyncpg.connect(
+        connection = await asyncpg.connect(
             dsn,
             service=os.environ.get("PGSERVICE"),  # which the driver reads too late to use it
             timeout=self.connect_s,
-            server_settings={**_SETTINGS, "search_path": quoted(self.schema)},
+            server_settings={**SETTINGS, **WISHES, "search_path": quoted(self.schema)},
             target_session_attrs=self.role,
         )
+        try:
+            check_session(self.schema, await connection.fetch(LOOK, timeout=self.connect_s))
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
 
 
 def of_each_host(dsn: str) -> list[str]:
@@ -113,10 +107,6 @@ def of_each_host(dsn: str) -> list[str]:
     if "," not in hosts:
         return [dsn]
     return [urlunsplit(parts._replace(netloc=user + at + host)) for host in hosts.split(",")]
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 async def close_connection(connection: asyncpg.Connection) -> None:
@@ -177,6 +167,8 @@ class Session:
             return await ask(self._connection)
         except RoundsLost:
             raise
+        except NotAsAsked as error:
+            raise OSError(f"PostgreSQL: {error}") from error
         except _REFUSED as error:
             raise Refused(f"PostgreSQL: {error}") from error
         except _LOST as error:

@@ -14,8 +14,9 @@ from typing import TypeVar
 from asyncpg import Connection
 from asyncpg.transaction import Transaction
 
+from oncelog.broker.storage.postgres.asked import quoted
 from oncelog.broker.storage.postgres.preparing import Unusable, connect, look, prepare
-from oncelog.broker.storage.postgres.session import Ask, Server, Session, close_connection, quoted
+from oncelog.broker.storage.postgres.session import Ask, Server, Session, close_connection
 from oncelog.broker.storage.postgres.tables import within
 from oncelog.broker.storage.shared.lease import LeaseHeld
 from oncelog.broker.storage.shared.tables import (
@@ -31,7 +32,6 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Scheduler
 
 T = TypeVar("T")
-_WITHOUT_LIMITS = "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout'"
 _JOURNALS = """
 select relname from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r'
 and relname like 'oncelog\\_journal%' order by relname
@@ -53,7 +53,6 @@ class _OneTransaction:
         return self._session.run(ask).result()
 
     async def _begin(self, connection: Connection, *, is_snapshot: bool) -> None:
-        await connection.execute(_WITHOUT_LIMITS)
         isolation = "repeatable_read" if is_snapshot else "read_committed"
         self._transaction = connection.transaction(isolation=isolation, readonly=is_snapshot)
         await self._transaction.start()

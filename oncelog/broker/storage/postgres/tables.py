@@ -10,12 +10,13 @@ Invariants
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import groupby, islice
 from operator import attrgetter, itemgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from asyncpg import Connection, LockNotAvailableError
 
 from oncelog.broker.storage.postgres import nodes
+from oncelog.broker.storage.postgres.asked import PROMISE, check_promise
 from oncelog.broker.storage.postgres.pool import Pool
 from oncelog.broker.storage.postgres.produce import CHANNEL
 from oncelog.broker.storage.postgres.session import Ask, Server, Session
@@ -69,12 +70,12 @@ _PIECE_ROWS = 64
 _HALVES = ("oncelog_journal_0", "oncelog_journal_1")
 _APPENDS = {
     (half, half_before): f"""
-with ok as (select 1 from oncelog_leader where epoch = $1 for share)
+with ok as (select 1 from oncelog_leader where id = 1 and epoch = $1 for share)
 insert into {_HALVES[half]}(number, part, epoch, body, is_followed)
 select $2::bigint, row.part, $1, row.body, $4 from ok, unnest($3::bytea[]) with ordinality as row(body, part)
 where exists (select from {_HALVES[half_before]} where number = $2::bigint - 1)
-or (select number from oncelog_trim) >= $2::bigint - 1
-on conflict do nothing returning 1
+or (select number from oncelog_trim where id = 1) >= $2::bigint - 1
+on conflict do nothing returning {PROMISE}
 """
     for half in (0, 1)
     for half_before in (0, 1)
@@ -82,30 +83,30 @@ on conflict do nothing returning 1
 """By the halves of the journal: a round must not wait for the half that a checkpoint is emptying."""
 _APPENDS_TAKEN = {
     (half, half_before): f"""
-with ok as (select 1 from oncelog_leader where epoch = $1 for share),
+with ok as (select 1 from oncelog_leader where id = 1 and epoch = $1 for share),
 there as (select id from oncelog_outbox where id = any($5::bigint[]) and exists (select from ok) for update),
 may as (
   select 1 from ok
   where (select count(*) from there) = cardinality($5::bigint[])
   and (exists (select from {_HALVES[half_before]} where number = $2::bigint - 1)
-    or (select number from oncelog_trim) >= $2::bigint - 1)
+    or (select number from oncelog_trim where id = 1) >= $2::bigint - 1)
   and not exists (select from {_HALVES[half]} where number = $2::bigint)),
 gone as (delete from oncelog_outbox where id = any($5::bigint[]) and exists (select from may))
 insert into {_HALVES[half]}(number, part, epoch, body, is_followed)
 select $2::bigint, row.part, $1, row.body, $4 from may, unnest($3::bytea[]) with ordinality as row(body, part)
-returning 1
+returning {PROMISE}
 """
     for half in (0, 1)
     for half_before in (0, 1)
 }
 """The same of a round with rows of the outbox. One that is sent again waits for the locks of the first on these rows:
 then it finds them gone, or nothing has happened."""
-_FIND = """
-with answer as (update oncelog_answer set number = number + 1)
+_FIND = f"""
+with answer as (update oncelog_answer set number = number + 1 where id = 1)
 select coalesce((select epoch from oncelog_journal where number = $1 limit 1), -1), epoch,
 exists (select from oncelog_journal where number = $1::bigint - 1)
-or (select number from oncelog_trim) >= $1::bigint - 1
-from oncelog_leader
+or (select number from oncelog_trim where id = 1) >= $1::bigint - 1, {PROMISE}
+from oncelog_leader where id = 1
 """
 _WAITING = """
 with first as (
@@ -124,7 +125,7 @@ insert into oncelog_outbox_refused(id, topic, partition, key, value, headers, at
 select id, topic, partition, key, value, headers, at, reason from gone
 """
 _ROUNDS = """
-with above as (select greatest($1, number) as number from oncelog_trim),
+with above as (select greatest($1, number) as number from oncelog_trim where id = 1),
 sizes as (
   select number, sum(octet_length(body)) as size from oncelog_journal
   where number > (select number from above) group by number order by number limit $2),
@@ -177,7 +178,7 @@ async def _read_catalogue(connection: Connection, _: ReadCatalogue) -> Catalogue
         chunks = await connection.fetch(_CHUNKS)
         starts = await connection.fetch("select * from oncelog_start")
         blobs = await connection.fetch("select * from oncelog_blob")
-        trimmed = await connection.fetchval("select number from oncelog_trim")
+        trimmed = await connection.fetchval("select number from oncelog_trim where id = 1")
     keys = _Keys()
     found = [_chunk_row(keys, row) for row in chunks]
     found.sort(key=attrgetter("base_offset"))
@@ -233,18 +234,26 @@ async def _measure_tables(connection: Connection, _: MeasureTables) -> int:
     return size_bytes
 
 
-async def _append_round(connection: Connection, statement: AppendRound) -> bool:
+class _Promised(NamedTuple):
+    """An answer after which a record is acknowledged, with the settings under which it was committed."""
+
+    answer: Any
+    settings: Sequence[tuple[str, str]]
+
+
+async def _append_round(connection: Connection, statement: AppendRound) -> _Promised:
     halves = statement.half, statement.half_before
     row = statement.epoch, statement.number, statement.bodies, statement.is_followed
     if statement.taken:
         added = await connection.fetch(_APPENDS_TAKEN[halves], *row, statement.taken)
     else:
         added = await connection.fetch(_APPENDS[halves], *row)
-    return len(added) == len(statement.bodies)
+    return _Promised(len(added) == len(statement.bodies), added)
 
 
-async def _find_round(connection: Connection, statement: FindRound) -> FoundRound:
-    return FoundRound(*await connection.fetchrow(_FIND, statement.number))
+async def _find_round(connection: Connection, statement: FindRound) -> _Promised:
+    *found, fsync, synchronous_commit = await connection.fetchrow(_FIND, statement.number)
+    return _Promised(FoundRound(*found), [(fsync, synchronous_commit)])
 
 
 async def _look_at_outbox(connection: Connection, statement: LookAtOutbox) -> WaitingRows:
@@ -286,7 +295,7 @@ async def _checkpoint(connection: Connection, statement: Checkpoint) -> None:
                 for row in piece
             ],
         )
-    await connection.execute("update oncelog_trim set number = $1 where number < $1", statement.trimmed)
+    await connection.execute("update oncelog_trim set number = $1 where id = 1 and number < $1", statement.trimmed)
     await _trim(connection, statement)
 
 
@@ -391,8 +400,8 @@ _WRITTEN_BEFORE: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {Che
 
 
 _COUNT = """
-update oncelog_written set number = number + 1
-returning number, coalesce((select max(number) from oncelog_journal), 0), (select number from oncelog_trim)
+update oncelog_written set number = number + 1 where id = 1
+returning number, coalesce((select max(number) from oncelog_journal), 0), (select number from oncelog_trim where id = 1)
 """
 
 
@@ -419,8 +428,18 @@ def within(statement: Statement[T]) -> Ask[T]:
 class _Progress:
     """How many statements were written beside rounds, and the newest round, as far as this broker was told."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_lose: bool = False) -> None:
         self.newest = self.newest_round = 0
+        self._may_lose = may_lose
+
+    def accept(self, statement: Statement[Any], promised: _Promised) -> Any:
+        """The answer. Raises NotAsAsked if a crash may take it, as a reload has changed what a start has found."""
+        if not self._may_lose:
+            for settings in promised.settings:
+                check_promise(*settings)
+        if promised.answer and isinstance(statement, AppendRound):
+            self.newest_round = max(self.newest_round, statement.number)
+        return promised.answer
 
     async def count(self, connection: Connection) -> int:
         """The last thing in a transaction. Raises RoundsLost if there is less than there was: the next checkpoint would
@@ -438,14 +457,12 @@ def _asked(statement: Statement[T], progress: _Progress) -> Ask[T]:
     async def ask(connection: Connection) -> Any:
         if write is None:
             answer = await _ASKED[type(statement)](connection, statement)
-            if answer and isinstance(statement, AppendRound):
-                progress.newest_round = max(progress.newest_round, statement.number)
-            return answer
+            return progress.accept(statement, answer) if isinstance(answer, _Promised) else answer
         try:
             async with connection.transaction():
                 if write_before is not None:
                     await write_before(connection, statement)
-                epoch = await connection.fetchval("select epoch from oncelog_leader for share")
+                epoch = await connection.fetchval("select epoch from oncelog_leader where id = 1 for share")
                 if epoch != statement.epoch:  # type: ignore[attr-defined]
                     raise _LeaseLost
                 await write(connection, statement)
@@ -467,7 +484,8 @@ _BESIDE_MS = 600_000
 
 
 class PostgresTables:
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, *, may_lose: bool = False) -> None:
+        """`may_lose`: what is acknowledged may be lost with a crash of the server."""
         self._rounds, self._reads, self._lease, self._attending, self._node = [Session(server) for _ in range(5)]
         self._outbox = Session(server, on_connected=self._listen)
         self._on_rows: Callable[[], None] | None = None
@@ -478,7 +496,7 @@ class PostgresTables:
             self._outbox,
             *self._fetches.sessions,
         )
-        self._progress = _Progress()
+        self._progress = _Progress(may_lose=may_lose)
 
     def run(self, statement: Statement[T]) -> Completion[T]:
         session: Session | Pool
