@@ -115,6 +115,8 @@ class Database:
     """The same of brokers that have lost the lease."""
     writer: object = None
     """Whose statement is carried out: only for those who look on."""
+    version: int = 1
+    """Of the tables: the newest release that was started on them."""
     restores: int = 0
     """How often the rows went back to an earlier state. Whoever was connected before is not any more."""
     states: deque[State] = field(default_factory=lambda: deque(maxlen=_STATES))
@@ -140,6 +142,11 @@ class Database:
         self.node_attendants.clear()
         self.restores += 1
         return lost[-1].tick
+
+    @property
+    def place(self) -> str:
+        """Which server, timeline or copy it is."""
+        return f"restored {self.restores} times"
 
     def note(self) -> None:
         if self.tick is not None:

@@ -19,6 +19,7 @@ from oncelog.broker.assembly.standby import assemble_standby
 from oncelog.broker.cluster.nodes import Nodes
 from oncelog.broker.config.settings import load_config
 from oncelog.broker.requests.context import Peer
+from oncelog.broker.observability.space import TABLES, SpaceLog
 from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
@@ -122,6 +123,10 @@ class VirtualNode:
         self.is_standing_still = False
         self.is_away = False
         """The database refuses its connections."""
+        self.cancel_share = 0.0
+        """How many of its statements somebody cancels."""
+        self.release = around.database.version
+        """The version of the tables that its release knows."""
         self.process: VirtualProcess | None = None
 
     def start(self, wall_ms: int) -> None:
@@ -146,6 +151,11 @@ class VirtualNode:
             self.tables.is_away = is_away
             if is_away:
                 self.tables.cut_all()
+
+    def suffer_cancels(self, share: float) -> None:
+        self.cancel_share = share
+        if self.tables is not None:
+            self.tables.cancel_share = share
 
     def stand_still(self) -> None:
         self.is_standing_still = True
@@ -281,12 +291,18 @@ class VirtualProcess:
             cut_share=around.cut_share,
             to_broker=self.time.call_soon,
         )
-        tables.is_away = self._machine.is_away
+        tables.is_away, tables.cancel_share = self._machine.is_away, self._machine.cancel_share
+        tables.release = self._machine.release
         yield 1
+        if not tables.is_away:
+            around.database.version = max(around.database.version, tables.release)
         return tables
 
+    def outage_listener(self) -> None:
+        """Nobody reads it."""
+
     def close_tables(self, tables: FakeTables) -> Completion[None]:
-        tables.cut_all()
+        tables.close()
         return Completion.of(None)
 
     def assemble_standby(
@@ -300,7 +316,9 @@ class VirtualProcess:
         return assemble_standby(self._config, system, self._log, follower, nodes, leader_node_id, leader_seen)
 
     def assemble_leader(self, system: System, succession: Succession) -> Sliced[Broker]:
-        self._epoch = succession.taken.epoch
+        self._epoch = succession.held.taken.epoch
+        # As on a busy machine, where to begin takes longer than a lease.
+        yield pause(system.scheduler, self._random.choice((0, 0, 0, 300, 1_500, 1.5 * self._around.lease_ms)))
         try:
             store = yield from open_store(
                 succession.tables,
@@ -317,7 +335,8 @@ class VirtualProcess:
                 ),
                 self._around.sizes(),
                 succession.terms,
-                taken=succession.taken,
+                SpaceLog(self._log, "tables", TABLES),
+                held=succession.held,
             )
             assembling = assemble(self._config, system, self._log, None, store, succession)
             yield assembling

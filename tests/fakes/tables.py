@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from oncelog.broker.storage.shared.fetches import Fetches
 from oncelog.broker.storage.shared.log import SharedLog
-from oncelog.broker.storage.shared.statements import RoundsLost
+from oncelog.broker.storage.shared.statements import _WAITED_OUT, RoundsLost
 from oncelog.broker.storage.shared.tables import (
     NOBODY,
     AppendRound,
@@ -32,6 +32,7 @@ from oncelog.broker.storage.shared.tables import (
     LookAtLease,
     LookAtNodes,
     LookAtOutbox,
+    NewerTables,
     Refused,
     RefuseRows,
     RenewLease,
@@ -46,6 +47,7 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler
 from oncelog.testing.memory_disk import PowerCut
 from tests.fakes.database import Database, Effect
+from tests.history.auditor import HistoryError
 
 T = TypeVar("T")
 _DELAYS_MS = (0, 0, 1, 3, 10, 40)
@@ -57,6 +59,7 @@ _OF_LEASE = LookAtLease | TakeLease | RenewLease
 _OF_NODE = KeepNode | DropNode
 _NOT_WRITTEN = AppendRound | GiveBackLease | AttendLease | RefuseRows
 """Beside rounds; they have an epoch."""
+_CANCELLED = (*_WAITED_OUT, RenewLease)
 _LOCKING = AttendLease | KeepNode
 """Of which nothing is left after their connection."""
 
@@ -120,6 +123,11 @@ class FakeTables:
         self.cut_share = cut_share
         self.is_away = False
         """The database refuses every connection."""
+        self.release = 1
+        """The version of the tables that this release knows."""
+        self.cancel_share = 0.0
+        """With this probability somebody cancels a statement that is asked before a broker leads, or a renewal."""
+        self._is_closed = False
         self._is_silent = False
         self._unheard: list[Callable[[], object]] = []
         self._cut_alls = 0
@@ -187,7 +195,8 @@ class FakeTables:
             if line is not self._rounds:
                 # A transaction that is in its commit has its locks; a round may not have begun to be carried out.
                 self._settle_late(line)
-            answer = self._executed(database, statement)
+            is_cancelled = isinstance(statement, _CANCELLED) and self._random.random() < self.cancel_share
+            answer = _cancelled() if is_cancelled else self._executed(database, statement)
             if database is self._database:  # its broker is alive, maybe
                 done = database.written, self._appended_by(statement, answer)
                 self._after(lambda: self._answer(line, answered, fate, answer, done, cut_alls))
@@ -276,7 +285,10 @@ class FakeTables:
     def _cut(self, line: _Line, answered: Completion[Any]) -> None:
         self.cut_count += 1
         self._release(line)
-        self._to_broker(lambda: answered.fail(Unanswered("the connection was cut")))
+        if self._is_closed:
+            self._to_broker(lambda: _cancelled().then(answered._end_as))
+        else:
+            self._to_broker(lambda: answered.fail(Unanswered("the connection was cut")))
 
     def _release(self, line: _Line) -> None:
         """A server lets go of the locks of a connection that it knows to be cut."""
@@ -291,6 +303,11 @@ class FakeTables:
         """Every connection of this broker, whatever it waits for."""
         self._cut_alls += 1
         self.leave()
+
+    def close(self) -> None:
+        """Its broker closes the connections: a driver cancels what is in flight."""
+        self._is_closed = True
+        self.cut_all()
 
     def cut_attendance(self) -> None:
         """The connection that attends to the lease."""
@@ -326,7 +343,7 @@ class FakeTables:
     def _executed(self, database: Database, statement: Statement[Any]) -> Completion[Any]:
         try:
             return Completion.of(self._execute(database, statement))
-        except (Refused, RoundsLost) as refusal:
+        except (NewerTables, Refused, RoundsLost) as refusal:
             return Completion.failed(refusal)
 
     def _execute(self, database: Database, statement: Statement[Any]) -> Any:
@@ -364,25 +381,35 @@ class FakeTables:
         )
 
     def _take_lease(self, database: Database, statement: TakeLease) -> TakenLease | None:
+        if not self._knows(database):
+            raise NewerTables(database.version, self.release)
         if database.owner != statement.owner:
             deposed, was_held = database.owner, database.until_us > 0
             if database.take_lease(self._random, statement.seen) is None:
                 return None
             if was_held:
                 database.depose(deposed, self._now_us())
+            if self.release < database.version:
+                raise HistoryError(
+                    f"I36, no node takes the lease of tables that a newer release has changed: release {self.release} "
+                    f"took it at version {database.version}"
+                )
             database.owner, database.node_id, database.attendant = statement.owner, statement.node_id, None
             database.successor = database.wanted = NOBODY
             database.since_us = self._now_us()
             database.until_us = database.since_us + statement.lease_ms * 1000
             database.note()
-        return TakenLease(database.epoch, database.is_elsewhere)
+        return TakenLease(database.epoch, database.is_elsewhere, database.place)
 
-    def _renew_lease(self, database: Database, statement: RenewLease) -> bool:
+    def _knows(self, database: Database) -> bool:
+        return database.version <= self.release
+
+    def _renew_lease(self, database: Database, statement: RenewLease) -> str:
         if not database.may_write(statement.epoch):
-            return False
+            return ""
         if database.until_us:
             database.until_us = self._now_us() + statement.lease_ms * 1000
-        return True
+        return database.place
 
     def _attend_lease(self, database: Database, statement: AttendLease) -> Attendance:
         if not database.may_write(statement.epoch):
@@ -417,6 +444,10 @@ class FakeTables:
         """Its connections are closed."""
         for line in (self._attending, self._node):
             self._release(line)
+
+
+def _cancelled() -> Completion[Any]:
+    return Completion.failed(Refused("canceling statement due to user request"))
 
 
 def _writes(statement: Statement[Any]) -> bool:

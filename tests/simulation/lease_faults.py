@@ -13,6 +13,7 @@ from oncelog.broker.storage.shared import lease
 from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, LeaseWatch
 from oncelog.broker.storage.shared.tables import Lease
 from oncelog.broker.turns.ports import MonotonicMs
+from tests.fakes.database import Database
 from tests.simulation.log_faults import Plant
 from tests.simulation.pair_tables import WatchedDatabase
 
@@ -62,6 +63,11 @@ def take_a_lease_that_was_renewed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WatchedDatabase, "take_lease", blind)
 
 
+def renew_wherever_the_database_is(patch: pytest.MonkeyPatch) -> None:
+    """One that was deposed in a time that is lost goes on, and gives out what the other has given out."""
+    patch.setattr(Database, "place", "here")
+
+
 PLANTS: list[Plant] = [
     count_on_all_of_the_time,
     count_an_answer_from_its_arrival,
@@ -69,4 +75,5 @@ PLANTS: list[Plant] = [
     take_what_is_unattended_for_a_moment,
     wait_for_less_than_an_attempt,
     take_a_lease_that_was_renewed,
+    renew_wherever_the_database_is,
 ]

@@ -2,7 +2,8 @@
 
 Owns: the time of each node, and what happens to it and to its connections. Judged in each millisecond is what
 `pair_world` judges with brokers:
-- I28: a node that takes the lease for its own, so that it would answer a read, has it.
+- I28: a node that takes the lease for its own, so that it would answer a read, has it, and was not deposed before: not
+  even where the database has gone back to the time of before, and has lost that.
 - I30: a leader that is well, and has been for a while, is not deposed.
 """
 
@@ -69,7 +70,7 @@ class Candidate:
 
     def _on_taken(self, taken: Completion[TakenLease]) -> None:
         self.epoch = taken.result().epoch
-        self.keeper = LeaseKeeper(self._statements, self._scheduler, self.time, self.epoch, self.terms)
+        self.keeper = LeaseKeeper(self._statements, self._scheduler, self.time, taken.result(), self.terms)
         self.keeper.watch(lambda _: self._take())
 
     def pass_time(self) -> None:
@@ -105,6 +106,9 @@ class LeaseWorld:
         self.server_clock = ServerClock(self.server)
         self.server_clock.skew_ms = _EPOCH_MS
         self.database = WatchedDatabase(on_taken=self._on_taken)
+        self.database.tick = self.server.monotonic_ms
+        self.database.note()
+        self._deposed: set[LeaseKeeper] = set()
         self.lease_ms = self.random.choice(_LEASES_MS)
         self.starts = 0
         self.counts: Counter[str] = Counter()
@@ -123,6 +127,10 @@ class LeaseWorld:
 
     def _judge(self, node: Candidate) -> None:
         self.counts["led_ms"] += 1
+        if node.keeper in self._deposed:
+            raise HistoryError(
+                f"I28, node {node.node_id} has the lease in epoch {node.epoch}, and another has had it since"
+            )
         if self.database.epoch > node.epoch:
             raise HistoryError(
                 f"I28, no read is answered by a node later than its lease: node {node.node_id} has it in epoch "
@@ -131,6 +139,7 @@ class LeaseWorld:
 
     def _on_taken(self, database: WatchedDatabase) -> None:
         self.counts["take_overs"] += 1
+        self._deposed.update(node.keeper for node in self.nodes if node.keeper is not None)
         now_ms = self.server.monotonic_ms()
         holder = [node for node in self.nodes if node.terms.owner == database.owner]
         if holder and now_ms >= self._well_from_ms[database.node_id]:
@@ -140,7 +149,15 @@ class LeaseWorld:
         self.server.call_later(self.random.choice([100, 400, 1_000, 3_000]), self._trouble)
         leading = [node for node in self.nodes if node.keeper is not None]
         node = self.random.choice(leading if leading and self.random.random() < 0.6 else self.nodes)
-        troubles = [self._kill, self._pause, self._cut, self._cut_all, self._silence, self._lose_the_lock]
+        troubles = [
+            self._kill,
+            self._pause,
+            self._cut,
+            self._cut_all,
+            self._silence,
+            self._lose_the_lock,
+            self._restore,
+        ]
         self.random.choice([*troubles, self._set_the_clock])(node)
 
     def _excuse(self, node: Candidate, for_ms: int) -> None:
@@ -185,6 +202,16 @@ class LeaseWorld:
         """Once, or again and again: no cause for a take-over, as the next attempt comes in time."""
         for _ in range(self.random.choice([1, 1, 5])):
             self.server.call_later(self.random.randrange(1_500), node.tables.cut_attendance)
+
+    def _restore(self, _: Candidate) -> None:
+        """The database goes back to before the newest lease was taken: a standby was promoted that lacks it."""
+        states, epoch = self.database.states, self.database.epoch
+        if states[0].rows["epoch"] < epoch:
+            self.counts["restores"] += 1
+            for node in self.nodes:
+                self._excuse(node, self.lease_ms)
+                node.tables.cut_all()
+            self.database.restore(sum(state.rows["epoch"] == epoch for state in states))
 
     def _set_the_clock(self, _: Candidate) -> None:
         """Of the database."""

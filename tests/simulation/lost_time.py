@@ -93,9 +93,7 @@ class LostTime:
                 raise HistoryError(f"epoch {epoch} of {partition} ended at {end}, and consumers are told {told}")
 
     def _is_later(self, span: Span) -> bool:
-        """Whether that was answered by a broker that knows. One that was deposed without hearing of it may go on
-        before: where the tables are back in its time, they lack nothing of what it has written."""
-        return span.is_ok and span.completed_at > self._known_at
+        return span.is_ok and span.completed_at > self._restored_at
 
 
 def _end_of_epoch(ask: Ask, partition: Partition, epoch: int) -> int:

@@ -12,13 +12,18 @@ import pytest
 
 from oncelog.broker.cluster.nodes import Client, NodeAddress, Nodes
 from oncelog.broker.handlers import current
-from oncelog.broker.storage.shared.tables import AppendRound, Lease, ReadRounds, Statement
+from oncelog.broker.storage.shared import statements
+from oncelog.broker.storage.shared.lease import LeaseKeeper
+from oncelog.broker.storage.shared.room import Room
+from oncelog.broker.storage.shared.tables import AppendRound, FollowMetadata, Lease, ReadRounds, Statement
+from oncelog.broker.succession import term
 from oncelog.broker.succession.clients import Clients
 from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.broker.succession.roster import Roster
 from oncelog.broker.succession.standby import Standby
 from oncelog.broker.turns.completion import Completion
 from tests.fakes.database import _EFFECTS, Database
+from tests.fakes.tables import FakeTables
 from tests.simulation.log_faults import Plant
 
 
@@ -116,6 +121,44 @@ def list_nodes_that_have_ended(patch: pytest.MonkeyPatch) -> None:
 
 def lead_without_a_look_at_the_nodes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Roster, "look_now", lambda self: Completion.of(None))
+def look_with_a_view_that_is_older_than_its_lock(patch: pytest.MonkeyPatch) -> None:
+    """It waits for a checkpoint, and finds the journal empty and the chunks of before."""
+
+    def late(self: Database, statement: FollowMetadata) -> Any:
+        found = follow(self, statement)
+        return found._replace(chunks=[]) if found.chunks and statement.above else found
+
+    follow = Database.follow_metadata
+    patch.setitem(_EFFECTS, FollowMetadata, late)
+
+
+def take_the_lease_of_a_newer_release(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FakeTables, "_knows", lambda self, database: True)
+
+
+def end_at_a_look_that_is_cancelled(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(statements, "_WAITED_OUT", ())
+
+
+def keep_the_lease_once_it_is_needed(patch: pytest.MonkeyPatch) -> None:
+    """A start that takes longer than a lease has lost it by then."""
+
+    class Late:
+        def __init__(self, *of_keeper: Any) -> None:
+            self._of_keeper = of_keeper
+            self.statements, _, _, self.taken, _ = of_keeper
+
+        @property
+        def keeper(self) -> LeaseKeeper:
+            statements, clock, scheduler, taken, terms = self._of_keeper
+            return LeaseKeeper(statements, scheduler, clock, taken, terms)
+
+    patch.setattr(term, "keep_lease", Late)
+
+
+def take_a_cancelled_statement_for_a_full_disk(patch: pytest.MonkeyPatch) -> None:
+    """As a driver cancels what is in flight when a leader that was deposed closes its connections."""
+    patch.setattr(Room, "end", lambda self: None)
 
 
 PLANTS: list[Plant] = [
@@ -133,6 +176,11 @@ PLANTS: list[Plant] = [
     depose_no_node,
     list_nodes_that_have_ended,
     lead_without_a_look_at_the_nodes,
+    look_with_a_view_that_is_older_than_its_lock,
+    take_the_lease_of_a_newer_release,
+    end_at_a_look_that_is_cancelled,
+    keep_the_lease_once_it_is_needed,
+    take_a_cancelled_statement_for_a_full_disk,
 ]
 FOUND_BY: Mapping[Plant, str] = {
     name_oneself_whoever_leads: "I34",
@@ -144,5 +192,10 @@ FOUND_BY: Mapping[Plant, str] = {
     depose_no_node: "I35",
     list_nodes_that_have_ended: "I35",
     lead_without_a_look_at_the_nodes: "I35",
+    look_with_a_view_that_is_older_than_its_lock: "I31",
+    take_the_lease_of_a_newer_release: "I36",
+    end_at_a_look_that_is_cancelled: "I37",
+    keep_the_lease_once_it_is_needed: "I30",
+    take_a_cancelled_statement_for_a_full_disk: "I37",
 }
 """Which invariant finds it, before any other or alone."""

@@ -13,6 +13,9 @@ as in the other worlds; what several nodes must keep besides is judged here:
 - I34: no node names itself as the leader later than its lease (`pair_network`).
 - I35: an answer to Metadata that names the next leader does not list the one that was deposed for it, until that one is
   back; nor a node that has ended some seconds ago. Some clients stay with a node for as long as it is listed.
+- I36: no node takes the lease of tables that a newer release has changed (`tests.fakes.tables`).
+- I37: a node of which somebody cancels statements waits as it would for an answer, and none says that the database
+  lacks space.
 """
 
 from collections.abc import Callable, Sequence
@@ -76,6 +79,8 @@ class PairTally(Tally):
     named_leaders: int = 0
     listed_nodes: int = 0
     deposed_unlisted: int = 0
+    cancels: int = 0
+    upgrades: int = 0
 
 
 class Leader(LateBroker):
@@ -115,6 +120,8 @@ class PairWorld(BrokerWorld):
         self._committed = Committed()
         self._followed: list[tuple[int, bytes]] = []
         """Rounds with something of the metadata log, and their numbers."""
+        self._ends: list[tuple[int, int]] = []
+        """Where the metadata log ended in each of them."""
         self._newest_round = (0, 0)
         self._coordinators: dict[LogKey, tuple[int, object]] = {}
         """In which epoch records were added last, and over whose connections."""
@@ -199,6 +206,13 @@ class PairWorld(BrokerWorld):
         for problem in process.failed_starts:
             if not isinstance(problem.__cause__, Fenced | Unanswered):
                 raise HistoryError(f"nothing was lost, and node {process.node_id} finds: {problem}") from problem
+        self._judge_warnings(process)
+
+    def _judge_warnings(self, process: VirtualProcess) -> None:
+        for warning in process.warnings:
+            if warning["event"] == "disk.full" or "canceling" in str(warning.get("error")):
+                raise HistoryError(f"I37, what is cancelled says nothing of the database: {warning}")
+        process.warnings.clear()
 
     def _turn(self, step_ms: int) -> None:
         for _ in range(step_ms):
@@ -233,6 +247,7 @@ class PairWorld(BrokerWorld):
         if statement.is_followed:
             self._followed.append((newest, body))
             self._committed.on_round(body)
+            self._ends.append((newest, self._committed.next_offset))
         for key, _ in decode_checked(memoryview(body)):
             if key[0] == self._transactions_id:
                 self._judge_coordinator(key, statement.epoch, self.database.writer)
@@ -280,6 +295,13 @@ class PairWorld(BrokerWorld):
             follower = None if of_process is None else of_process.standby.follower
             if of_process is None or follower is None or of_process.term.leader_epoch != self.database.epoch:
                 continue
+            number, next_offset = max((each for each in self._ends if each[0] <= follower.number), default=(0, 0))
+            if follower.next_offset < next_offset:
+                raise HistoryError(
+                    f"I31, a node that stands by knows what was committed: node {node.node_id} has followed to round "
+                    f"{follower.number}, and ends at offset {follower.next_offset} where round {number} has "
+                    f"{next_offset}"
+                )
             known = self._committed.known.get(follower.next_offset)
             looked_at = follower, follower.next_offset
             # It changes by what it replays alone, and to write it out costs more than the rest of a life.
@@ -355,6 +377,8 @@ class PairWorld(BrokerWorld):
                 self._cut_all,
                 self._want,
                 self._change_rate,
+                self._cancel,
+                self._upgrade,
             ]
         )(node)
 
@@ -399,6 +423,7 @@ class PairWorld(BrokerWorld):
 
     def _start_again(self, node: VirtualNode) -> None:
         self._starting.discard(node.node_id)
+        node.release = max(node.release, self.database.version)
         if node.process is None:
             node.start(self.server.wall_ms())
             self._excuse(node, 0)
@@ -456,6 +481,20 @@ class PairWorld(BrokerWorld):
         self.tally.steps_down += 1
         self.database.wanted = node.node_id
 
+    def _cancel(self, node: VirtualNode) -> None:
+        """Somebody cancels a part of its statements for a while: a leader renews the lease later."""
+        self.tally.cancels += 1
+        for_ms = self._fate.choice([400, 2_000])
+        self._excuse(node, for_ms + self.around.lease_ms)
+        node.suffer_cancels(self._fate.choice([0.2, 0.7]))
+        self._later(for_ms, lambda: node.suffer_cancels(0))
+
+    def _upgrade(self, node: VirtualNode) -> None:
+        """It stops, and a newer release is started in its place; the others follow once they end."""
+        self.tally.upgrades += 1
+        node.release = self.database.version + 1
+        self._stop(node)
+
     def _change_rate(self, node: VirtualNode) -> None:
         node.rate = self._fate.choice(self._rates)
 
@@ -467,6 +506,7 @@ class PairWorld(BrokerWorld):
             if node.is_standing_still:
                 node.go_on()
             node.stay_away(False)
+            node.suffer_cancels(0)
             if node.tables is not None:
                 node.tables.cut_share = 0
         super()._settle(start_ms)

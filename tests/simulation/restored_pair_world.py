@@ -22,6 +22,8 @@ from tests.simulation.pair_world import PairTally, PairWorld
 from tests.simulation.restored_world import GO_ON
 from tests.simulation.shared_world import NotedTable
 
+_DEPOSED_MS = (1_000, 2_000, 3_500)
+"""So long after a leader was deposed that is alive the tables go back to its time."""
 _LONGEST_MS = 4_000
 """Whatever has led until then and has nothing to write ends."""
 
@@ -66,6 +68,20 @@ class RestoredPairWorld(PairWorld):
     def _restore(self) -> None:
         if len(self.database.states) < 2:
             self._later(500, self._restore)  # nothing was written yet that could be lost
+        else:
+            self._go_back(self._fate.choice([1, 2, 5, 10, 30, 100]))
+
+    def _lose_leadership(self, epoch: int) -> None:
+        """All of a leader that has deposed one which is alive, and may not have heard of it."""
+        if self.database.epoch == epoch and not self.tally.restores:
+            self._go_back(sum(state.rows["epoch"] == epoch for state in self.database.states))
+            for node in self.nodes:
+                node.stay_away(False)
+                if node.is_standing_still:
+                    node.go_on()
+
+    def _go_back(self, statements: int) -> None:
+        if self.tally.restores:
             return
         self.tally.restores += 1
         self.around.cut_share = 0
@@ -80,7 +96,7 @@ class RestoredPairWorld(PairWorld):
                 node.tables.cut_all()
         self._is_lost_time = True
         before = set(self.database.journal)
-        self._lost_time.begin(self.database.restore(self._fate.choice([1, 2, 5, 10, 30, 100])))
+        self._lost_time.begin(self.database.restore(statements))
         self.tally.lost_rounds += bool(before - set(self.database.journal))
         self._lost_epochs = {partition: epoch for partition, (epoch, _) in self._leading.items()}
         self._watched, self._tables = [table.partition for table in self._tables], []
@@ -93,9 +109,10 @@ class RestoredPairWorld(PairWorld):
         self._newest_round = newest, self.database.epoch
         self._coordinators.clear()
         self._followed = [(number, body) for number, body in self._followed if number <= newest]
-        self._committed = Committed()
-        for _, body in self._followed:
+        self._committed, self._ends = Committed(), []
+        for number, body in self._followed:
             self._committed.on_round(body)
+            self._ends.append((number, self._committed.next_offset))
 
     def _end_leader(self) -> None:
         """One that has nothing to write does not find out what was lost."""
@@ -113,8 +130,11 @@ class RestoredPairWorld(PairWorld):
             self._later(1_000, self._trouble)
 
     def _on_taken(self, database: WatchedDatabase) -> None:
+        deposed = self.tally.deposed
         super()._on_taken(database)
         self._is_taken = self._is_lost_time
+        if self.tally.deposed > deposed and not self._is_lost_time:
+            self._later(self._fate.choice(_DEPOSED_MS), lambda: self._lose_leadership(database.epoch))
 
     def _judge(self, process: VirtualProcess) -> None:
         if process not in self._older:
@@ -122,6 +142,7 @@ class RestoredPairWorld(PairWorld):
         for problem in process.failures if process in self._older else ():
             if str(RoundsLost()) not in str(problem):
                 raise HistoryError(f"what is lost is not named: {problem}") from problem
+        self._judge_warnings(process)
 
     def _on_ended(self, node: VirtualNode) -> None:
         self.tally.noticed += node.process is not None and bool(node.process.failures)

@@ -54,7 +54,7 @@ def open_postgres(
             SpaceLog(log, place.path, space.TABLES),
             stopwatch,
             OutageLog(log, place.path),
-            taken=None if succession is None else succession.taken,
+            held=None if succession is None else succession.held,
             on_seen=_Impatience(log),
         )
     except LeaseHeld as error:

@@ -9,10 +9,10 @@ from typing import Any, Generic
 
 from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartError
 from oncelog.broker.storage.shared.followed import FollowedEnds
-from oncelog.broker.storage.shared.lease import LeaseKeeper
+from oncelog.broker.storage.shared.lease import HeldLease, LeaseKeeper
 from oncelog.broker.storage.shared.statements import Fenced
 from oncelog.broker.storage.shared.store import SharedLogStore
-from oncelog.broker.storage.shared.tables import NOBODY, SeenNodes, TakenLease, WantLeader
+from oncelog.broker.storage.shared.tables import NOBODY, NewerTables, SeenNodes, WantLeader
 from oncelog.broker.succession.clients import Clients
 from oncelog.broker.succession.coordinators import maybe_create_coordinators
 from oncelog.broker.succession.process import B, Process, Succession
@@ -67,10 +67,10 @@ class Node(Generic[B]):
         """Raises StartError."""
         self.standing.unsettle("it has not found out yet who leads")
         tables = yield from self._process.open_tables(self.term.system)
-        yield from self.term.begin(tables)
-        taken = yield from self._stand_by()
-        if taken is not None:
-            yield from self._lead(taken)
+        yield from self.term.begin(tables, self._process.outage_listener())
+        held = yield from self._stand_by()
+        if held is not None:
+            yield from self._lead(held)
 
     def _end_term(self) -> Sliced[None]:
         self.standby.stop_following()
@@ -98,26 +98,36 @@ class Node(Generic[B]):
         self._has_served, self._failing_since = True, None
         self._process.announce()
 
-    def _stand_by(self) -> Sliced[TakenLease | None]:
-        """Until the lease is ours; None if the process stops before. Raises StartError, OSError."""
+    def _stand_by(self) -> Sliced[HeldLease | None]:
+        """Until the lease is ours; None if the process stops before. Raises StartError."""
         standby = self.standby
         taking = self.term.take(standby.begin)
         yield first_of(taking, self._stopping, standby.failed)
         standby.stop_following()
         if taking.done:
-            return taking.result()
+            return self._taken(taking)
         if not self._stopping.done:
             standby.failed.result()
         return None
 
+    def _taken(self, taking: Completion[HeldLease]) -> HeldLease:
+        """Raises StartError: of tables that this release does not know at once, else it is tried again for a while."""
+        place = self._config.place
+        try:
+            return taking.result()
+        except NewerTables as error:
+            raise SettingsError(f"cannot lead from {place.name}: {error}.") from error
+        except OSError as error:
+            raise StartError(f"cannot stand by over {place.name}: {error}") from error
+
     # -- leading
 
-    def _lead(self, taken: TakenLease) -> Sliced[None]:
+    def _lead(self, held: HeldLease) -> Sliced[None]:
         """Until the process stops, another node is wanted, or has taken the lease. Raises StartError."""
-        term, standing = self.term, self.standing
-        self._log.info("lease.taken", epoch=taken.epoch, node_id=term.terms.node_id, before=term.leader_node_id)
+        term, standing, epoch = self.term, self.standing, held.taken.epoch
+        self._log.info("lease.taken", epoch=epoch, node_id=term.terms.node_id, before=term.leader_node_id)
         standing.unsettle("it has the lease, and begins to lead")
-        succession = Succession(term.tables, term.terms, taken, term.roster.nodes, standing)
+        succession = Succession(term.tables, term.terms, held, term.roster.nodes, standing)
         nodes_seen = term.roster.look_now()
         broker = yield from self._process.assemble_leader(term.system, succession)
         # Clients that are to leave the node that led before must not find it beside the name of this one.
@@ -125,7 +135,7 @@ class Node(Generic[B]):
         addresses = yield from self._clients.go_to(broker)
         store = broker.logs.store
         ends = store.followed_ends if isinstance(store, SharedLogStore) else FollowedEnds()
-        standing.lead(term.roster, taken.epoch, term.before, term.free, ends.at)
+        standing.lead(term.roster, epoch, term.before, term.free, ends.at)
         term.roster.listen(addresses)
         term.roster.watch(lambda seen: self._on_seen(broker, seen))
         term.is_leading = True
@@ -143,7 +153,7 @@ class Node(Generic[B]):
         self._log.warning(
             "lease.lost",
             led_seconds=round(standing.seconds, 1),
-            message="another node has taken the lease: this one stood still, or did not reach PostgreSQL",
+            message=f"{term.lost_reason}; this one stood still, or did not reach PostgreSQL",
         )
 
     def _on_seen(self, broker: B, seen: SeenNodes) -> None:

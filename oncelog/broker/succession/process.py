@@ -11,8 +11,9 @@ from oncelog.broker.cluster.leadership import Leadership
 from oncelog.broker.cluster.nodes import Nodes
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.log.log_manager import LogManager
-from oncelog.broker.storage.shared.lease import LeaseTerms
-from oncelog.broker.storage.shared.tables import NodeAddress, TakenLease
+from oncelog.broker.storage.shared.lease import HeldLease, LeaseTerms
+from oncelog.broker.storage.shared.outage import OutageListener
+from oncelog.broker.storage.shared.tables import NodeAddress
 from oncelog.broker.succession.follower import MetadataFollower
 from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.broker.succession.standing import Standing
@@ -39,7 +40,7 @@ class Succession:
 
     tables: Any
     terms: LeaseTerms
-    taken: TakenLease
+    held: HeldLease
     nodes: Nodes
     standing: Standing
 
@@ -50,6 +51,9 @@ class Process(Protocol[B]):
 
     def open_tables(self, system: System) -> Sliced[Any]:
         """The connections of a term. Raises StartError."""
+
+    def outage_listener(self) -> OutageListener | None:
+        """Who is to know when they do not answer."""
 
     def close_tables(self, tables: Any) -> Completion[None]: ...
 

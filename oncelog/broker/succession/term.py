@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartError
-from oncelog.broker.storage.shared.lease import Free, LeaseTerms, take_lease
+from oncelog.broker.storage.shared.lease import Free, HeldLease, LeaseTerms, keep_lease, take_lease
+from oncelog.broker.storage.shared.outage import OutageListener
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import NOBODY, Lease, TakenLease
 from oncelog.broker.succession.leader_seen import LeaderSeen
@@ -65,33 +66,35 @@ class Term:
         self.is_leading = False
         """It has begun to: until then a failure is that of this attempt."""
         self.is_lost = False
+        self.lost_reason = ""
         self.wanted = NOBODY
         self._wait_log = WaitLog(log)
         self.tables: Any = None
         self.statements: Statements
         self.roster: Roster
 
-    def begin(self, tables: Any) -> Sliced[None]:
+    def begin(self, tables: Any, outage_listener: OutageListener | None) -> Sliced[None]:
         """Raises StartError."""
         terms, clock = self.terms, self.system.clock
         self.tables = tables
-        self.statements = Statements(tables, self._scheduler, clock)
+        place = self._config.place
+        self.statements = Statements(tables, self._scheduler, clock, outage_listener)
         self.roster = Roster(self.statements, clock, self._scheduler, terms.node_id, terms.owner, terms.lease_ms)
         try:
             yield from self.roster.begin(self._on_wait)
         except NodeIdTaken as error:
             raise SettingsError(
-                f"cannot start from {self._config.place.name}: {error}; stop it, or give this one a node.id of its own "
+                f"cannot start from {place.name}: {error}; stop it, or give this one a node.id of its own "
                 "with --node-id, or another schema with --schema."
             ) from error
         except OSError as error:
-            raise StartError(f"cannot start from {self._config.place.name}: {error}") from error
+            raise StartError(f"cannot start from {place.name}: {error}") from error
 
     def _on_wait(self, owner: str) -> None:
         self._log.info("node.waiting", owner=owner, message="it has this node.id, and may have ended a moment ago")
 
-    def take(self, on_leader: Callable[[], None]) -> Completion[TakenLease]:
-        """Completes once the lease is ours. `on_leader` is called when another node leads than before."""
+    def take(self, on_leader: Callable[[], None]) -> Completion[HeldLease]:
+        """Completes once the lease is ours, and kept. `on_leader` is called when another node leads than before."""
 
         def on_seen(seen: Lease, asked_at_ms: MonotonicMs) -> None:
             self._wait_log(seen)
@@ -108,7 +111,9 @@ class Term:
         taking: Sliced[TakenLease] = take_lease(
             *(self.statements, self.system.clock, self._scheduler, self.terms, on_seen, self._on_taken)
         )
-        return self.slices.run_own(taking)
+        return self.slices.run_own(taking).map(
+            lambda taken: keep_lease(self.statements, self.system.clock, self._scheduler, taken, self.terms)
+        )
 
     def _on_taken(self, seen: Lease, free: Free) -> None:
         self.before, self.free = seen, free
@@ -125,7 +130,7 @@ class Term:
         if self.is_lost:
             return  # what fails now is of a leadership that is over
         if isinstance(error, Fenced) or not (self.is_leading or isinstance(error, RoundsLost)):
-            self.is_lost = True
+            self.is_lost, self.lost_reason = True, str(error)
             self._is_over()
         else:
             self._on_failure(error)

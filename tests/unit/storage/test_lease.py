@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, take_lease
-from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
+from oncelog.broker.storage.shared.statements import Fenced, Moved, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
     NOBODY,
     AppendRound,
@@ -62,7 +62,7 @@ class Candidate:
         return of(self.time, self.begin())
 
     def keep(self, taken: TakenLease) -> LeaseKeeper:
-        keeper = LeaseKeeper(self.statements, self.time, self.time, taken.epoch, self.terms)
+        keeper = LeaseKeeper(self.statements, self.time, self.time, taken, self.terms)
         keeper.watch(self.lost.append)
         return keeper
 
@@ -86,7 +86,8 @@ World = tuple[Database, VirtualTime]
 def test_nobody_waits_for_a_lease_that_nobody_has(world: World) -> None:
     database, time = world
     candidate = Candidate(database, time, "one")
-    assert candidate.take() == TakenLease(1, is_elsewhere=False)
+    taken = candidate.take()
+    assert (taken.epoch, taken.is_elsewhere) == (1, False)
     assert time.monotonic_ms() < 1_000
     assert candidate.seen == []
 
@@ -270,3 +271,47 @@ def test_a_lease_of_earlier_is_not_free_before_whoever_led_until_now_has_found_o
             time.advance(1)
         assert not keeper.is_ours and owner.lost
         assert candidate.free[-1] in (Free.GIVEN_BACK, Free.UNATTENDED)
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_lease_that_ran_out_before_the_database_moved_is_not_renewed(world: World, *, is_over: bool) -> None:
+    """Another may have led in what the database has lost, and no row of it says so."""
+    database, time = world
+    tables = FakeTables(database, time, time, Random(1))
+    owner = Candidate(database, time, "one", tables=tables)
+    keeper = owner.keep(owner.take())
+    time.advance(1_000)
+    assert keeper.is_ours
+    tables.is_away = True
+    tables.cut_all()
+    time.advance(LEASE_MS if is_over else 1)
+    database.restores += 1  # to the rows of this moment: what has happened elsewhere since is gone
+    tables.is_away = False
+    time.advance(1_000)
+    assert [type(each) for each in owner.lost] == ([Moved] if is_over else [])
+    assert keeper.is_ours is not is_over
+
+
+def test_a_lease_that_ran_out_goes_on_where_the_database_is_the_same(world: World) -> None:
+    database, time = world
+    tables = FakeTables(database, time, time, Random(1))
+    owner = Candidate(database, time, "one", tables=tables)
+    keeper = owner.keep(owner.take())
+    tables.is_away = True
+    tables.cut_all()
+    time.advance(LEASE_MS)
+    assert not keeper.is_ours
+    tables.is_away = False
+    time.advance(1_000)
+    assert keeper.is_ours
+    assert owner.lost == []
+
+
+def test_what_is_cancelled_while_another_leads_is_asked_again(world: World) -> None:
+    """It says nothing of the lease: a node that stands by waits as a leader does."""
+    database, time = world
+    tables = FakeTables(database, time, time, Random(1))
+    other = Candidate(database, time, "two", tables=tables)
+    Candidate(database, time, "one").take()
+    tables.cancel_share = 0.9
+    assert other.take().epoch == 2

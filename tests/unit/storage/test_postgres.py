@@ -19,12 +19,12 @@ from oncelog.broker.storage.shared.tables import (
     KeepPlace,
     LookAtLease,
     LookAtNodes,
+    NewerTables,
     NodeAddress,
     NodeRow,
     ReadRounds,
     RenewLease,
     TakeLease,
-    TakenLease,
     WriteBlob,
 )
 from oncelog.broker.system.clock import SystemClock
@@ -146,7 +146,9 @@ async def test_a_take_over_ends_the_append_in_flight() -> None:
             await asyncio.sleep(0)
         seen = await _of(successor.ask(LookAtLease()))
         taken = successor.ask(TakeLease(seen, "another", 10_000))
-        assert await _of(taken) == TakenLease(old + 1, is_elsewhere=False)
+        found = await _of(taken)
+        assert found is not None
+        assert (found.epoch, found.is_elsewhere) == (old + 1, False)
         await transaction.rollback()
         with pytest.raises(Fenced):
             await _of(appended)
@@ -293,3 +295,39 @@ async def test_an_epoch_that_is_lost_with_its_database_is_not_given_again() -> N
         with pytest.raises(Fenced):
             await _of(sleeper.append(AppendRound(lost, 2, (b"late",))))
         await beside.close()
+
+
+async def test_tables_that_a_newer_release_has_changed_are_not_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that stands by has looked at them before: what they mean now it cannot know."""
+    from oncelog.broker.storage.postgres import preparing
+    from oncelog.broker.storage.postgres.schema import VERSIONS
+
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as standing_by:
+        seen = await _of(standing_by.ask(LookAtLease()))
+        with monkeypatch.context() as patch:
+            patch.setattr(preparing, "VERSIONS", (*VERSIONS, "create table of_the_newer_release()"))
+            async with _statements(dsn, schema):
+                pass
+        with pytest.raises(NewerTables, match=f"version {len(VERSIONS) + 1} .*upgrade this node"):
+            await _of(standing_by.ask(TakeLease(seen, "older", 10_000)))
+        assert await _of(standing_by.ask(LookAtLease())) == seen
+
+
+async def test_a_renewal_says_where_the_database_is() -> None:
+    """The same as when the lease was taken, until it is promoted, restored or copied."""
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as statements:
+        seen = await _of(statements.ask(LookAtLease()))
+        taken = await _of(statements.ask(TakeLease(seen, "a start", 10_000)))
+        assert taken is not None
+        renewal = RenewLease(taken.epoch, 10_000)
+        assert await _of(statements.renew(renewal)) == taken.place
+        await _of(statements.write(KeepPlace(taken.epoch)))
+        assert await _of(statements.renew(renewal)) == taken.place
+        restored = await asyncpg.connect(dsn, server_settings={"search_path": schema})
+        await restored.execute("create table dumped as table oncelog_leader")
+        await restored.execute("truncate oncelog_leader")
+        await restored.execute("insert into oncelog_leader table dumped")
+        assert await _of(statements.renew(renewal)) != taken.place
+        await restored.close()

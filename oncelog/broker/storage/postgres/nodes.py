@@ -14,6 +14,7 @@ from typing import Any
 
 from asyncpg import Connection, InsufficientPrivilegeError
 
+from oncelog.broker.storage.postgres.schema import LOCK_VERSION, VERSIONS
 from oncelog.broker.storage.shared.tables import (
     LOST_EPOCHS,
     Attendance,
@@ -29,6 +30,7 @@ from oncelog.broker.storage.shared.tables import (
     Lease,
     LookAtLease,
     LookAtNodes,
+    NewerTables,
     NodeAddress,
     NodeRow,
     ReadBlobs,
@@ -61,8 +63,12 @@ from oncelog_leader as leader, oncelog_lease as lease where leader.id = 1 and le
 _PLACE = """
 (select system_identifier || '/' from pg_control_system()) || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
 """
+_IS_SAME_HISTORY = "xmin::text::bigint = mod(written::text::numeric, 4294967296)"
+"""Not so of a row that was restored from a dump."""
+_WHERE = f"select {_PLACE} || ' ' || ({_IS_SAME_HISTORY}) from oncelog_leader where id = 1"
+_VERSION = "select max(version) from oncelog_schema"
 _EPOCH = f"""
-select epoch, place = {_PLACE} and xmin::text::bigint = mod(written::text::numeric, 4294967296)
+select epoch, place = {_PLACE} and {_IS_SAME_HISTORY}
 from oncelog_leader where id = 1 for update
 """
 _END_OTHERS = f"""
@@ -125,12 +131,16 @@ async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLeas
     with suppress(InsufficientPrivilegeError):  # it was another user's broker; its transactions end by themselves
         await connection.execute(_END_OTHERS, seen.renewed)
     async with connection.transaction():
+        await connection.execute(LOCK_VERSION.format("_shared"))
+        version = await connection.fetchval(_VERSION)
+        if version > len(VERSIONS):
+            raise NewerTables(version, len(VERSIONS))
         epoch, is_here = await connection.fetchrow(_EPOCH)  # the epoch first, as all who write
         owner, renewed = await connection.fetchrow(
             f"select owner, coalesce({_RENEWED}, 0) from oncelog_lease where id = 1"
         )
         if owner == statement.owner:  # an answer was lost
-            return TakenLease(epoch, not is_here)
+            return TakenLease(epoch, not is_here, await connection.fetchval(_WHERE))
         if (epoch, renewed) != (seen.epoch, seen.renewed):
             return None
         is_here = is_here or not epoch
@@ -139,11 +149,14 @@ async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLeas
         await connection.execute(_TAKE_LEASE, statement.owner, statement.lease_ms, statement.node_id)
         if renewed:  # it was not given back
             await connection.execute(_DEPOSE, owner)
-    return TakenLease(epoch, not is_here)
+        place = await connection.fetchval(_WHERE)
+    return TakenLease(epoch, not is_here, place)
 
 
-async def _renew_lease(connection: Connection, statement: RenewLease) -> None:
+async def _renew_lease(connection: Connection, statement: RenewLease) -> str:
     await connection.execute(_RENEW, statement.lease_ms)
+    place: str = await connection.fetchval(_WHERE)
+    return place
 
 
 async def _attend_lease(connection: Connection, statement: AttendLease) -> Attendance:
@@ -232,9 +245,9 @@ ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {
     FollowMetadata: _follow_metadata,
     ForgetPlace: _forget_place,
 }
-WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {
+WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[str | None]]] = {
     RenewLease: _renew_lease,
     GiveBackLease: _give_back_lease,
     KeepPlace: _keep_place,
 }
-"""What happens in a transaction that holds the lease."""
+"""What happens in a transaction that holds the lease, and what it answers, if it is more than that."""

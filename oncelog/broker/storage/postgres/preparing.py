@@ -12,7 +12,7 @@ import asyncpg
 
 from oncelog.broker.storage.postgres.asked import NotAsAsked, check_name, check_promise, loss_by, quoted
 from oncelog.broker.storage.postgres.produce import functions, into_outbox
-from oncelog.broker.storage.postgres.schema import VERSIONS
+from oncelog.broker.storage.postgres.schema import LOCK_VERSION, VERSIONS
 from oncelog.broker.storage.postgres.session import Server, close_connection
 
 _OLDEST = 130000
@@ -209,6 +209,8 @@ async def _upgrade(connection: asyncpg.Connection, schema: str) -> None:
     known = await connection.fetchval("select coalesce(max(version), 0) from oncelog_schema")
     if known > len(VERSIONS):
         raise Unusable(_newer(schema, known))
+    if 0 < known < len(VERSIONS):
+        await connection.execute(LOCK_VERSION.format(""))
     for number in range(known, len(VERSIONS)):
         await connection.execute(VERSIONS[number])
         await connection.execute("insert into oncelog_schema values($1)", number + 1)

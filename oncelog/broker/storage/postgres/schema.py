@@ -59,3 +59,6 @@ VERSIONS = (
     """,
 )
 """What leads from each version to the next, forward only."""
+LOCK_VERSION = "select pg_advisory_xact_lock{}(hashtextextended('oncelog ' || current_schema(), 0))"
+"""An upgrade and a take-over exclude each other, so that what takes the lease knows the tables that it has then; with
+`_shared` for a take-over."""

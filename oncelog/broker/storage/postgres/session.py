@@ -17,7 +17,7 @@ import asyncpg
 
 from oncelog.broker.storage.postgres.asked import LOOK, SETTINGS, WISHES, NotAsAsked, check_session, quoted
 from oncelog.broker.storage.shared.statements import RoundsLost
-from oncelog.broker.storage.shared.tables import Refused, Unanswered
+from oncelog.broker.storage.shared.tables import NewerTables, Refused, Unanswered
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Coroutines, Scheduler
 
@@ -91,11 +91,13 @@ class Server:
             server_settings={**SETTINGS, **WISHES, "search_path": quoted(self.schema)},
             target_session_attrs=self.role,
         )
+        is_as_asked = False
         try:
             check_session(self.schema, await connection.fetch(LOOK, timeout=self.connect_s))
-        except BaseException:
-            connection.terminate()
-            raise
+            is_as_asked = True
+        finally:
+            if not is_as_asked:
+                connection.terminate()
         return connection
 
 
@@ -165,7 +167,7 @@ class Session:
                 if self._on_connected is not None:
                     await self._on_connected(self._connection)
             return await ask(self._connection)
-        except RoundsLost:
+        except (RoundsLost, NewerTables):
             raise
         except NotAsAsked as error:
             raise OSError(f"PostgreSQL: {error}") from error

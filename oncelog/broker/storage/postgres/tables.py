@@ -382,7 +382,7 @@ _ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {
     LookAtOutbox: _look_at_outbox,
     FetchChunk: _fetch_chunk,
 }
-_WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {
+_WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[str | None]]] = {
     Checkpoint: _checkpoint,
     AddAside: _add_aside,
     ReplaceChunks: _replace_chunks,
@@ -394,7 +394,7 @@ _WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {
     **nodes.WRITTEN,
     RefuseRows: _refuse_rows,
 }
-"""What happens in a transaction that holds the lease."""
+"""What happens in a transaction that holds the lease, and what it answers, if it is more than that."""
 _WRITTEN_BEFORE: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {Checkpoint: _add_new_chunks}
 """What happens in the same transaction before it does: it takes long, and a take-over waits for what has the lease."""
 
@@ -419,8 +419,7 @@ def within(statement: Statement[T]) -> Ask[T]:
         write_before = _WRITTEN_BEFORE.get(type(statement))
         if write_before is not None:
             await write_before(connection, statement)
-        await write(connection, statement)
-        return True
+        return await write(connection, statement) or True
 
     return ask
 
@@ -465,12 +464,12 @@ def _asked(statement: Statement[T], progress: _Progress) -> Ask[T]:
                 epoch = await connection.fetchval("select epoch from oncelog_leader where id = 1 for share")
                 if epoch != statement.epoch:  # type: ignore[attr-defined]
                     raise _LeaseLost
-                await write(connection, statement)
+                answer = await write(connection, statement)
                 number = progress.newest if type(statement) in _UNCOUNTED else await progress.count(connection)
         except _LeaseLost:
             return False
         progress.newest = max(progress.newest, number)
-        return True
+        return answer or True
 
     return ask
 

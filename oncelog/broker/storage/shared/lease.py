@@ -13,13 +13,17 @@ Why the owner's reads are never old, if no monotonic clock is faster than anothe
 free only `unattended_ms` after the answer to a look that found no connection, and after no later look has found one, or
 another renewal. An owner counts from the moment in which it asked whether its connection is still there, and only from
 such that found the connection of before: after a new one it renews the lease first, which whoever looks sees.
+
+A database that is promoted or restored may have lost a whole leadership, and with it every sign that this broker was
+deposed. So each renewal also says where the database is. If that has changed, and the lease had run out by then,
+another may have led in what is lost: the lease counts as lost, and whoever takes it next knows that it is elsewhere.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
+from oncelog.broker.storage.shared.statements import Fenced, Moved, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
     NOBODY,
     Attendance,
@@ -48,6 +52,7 @@ _SUCCESSION_MS = 1_000
 """For so long only the successor takes a lease that was given back."""
 _RENEWALS = 5
 """In the time of one lease."""
+_NO_EPOCH = -1
 _COUNTED_SHARE = 0.8
 """How much of the time until others may take the lease its owner counts on."""
 
@@ -136,6 +141,9 @@ def take_lease(
     """Wait until the lease is free, and take it; `on_seen` is called with each look in vain and when it began,
     `on_taken` with the last, and why it was free. Raises OSError."""
     watch = LeaseWatch(terms)
+    # The connection is there before it is needed: on a busy machine it takes longer to make one than a lease may go
+    # without, and another node would take it from its new owner.
+    statements.once(AttendLease(_NO_EPOCH))
     while True:
         asked_at_ms = clock.monotonic_ms()
         looking = statements.ask(LookAtLease())
@@ -153,16 +161,32 @@ def take_lease(
         yield pause(scheduler, _LOOK_MS if seen.wanted == NOBODY else _LOOK_SOON_MS)
 
 
+@dataclass(frozen=True, slots=True)
+class HeldLease:
+    """A lease that was taken, and is kept from then on: what follows may take long."""
+
+    statements: Statements
+    taken: TakenLease
+    keeper: "LeaseKeeper"
+
+
+def keep_lease(
+    statements: Statements, clock: Clock, scheduler: Scheduler, taken: TakenLease, terms: LeaseTerms
+) -> HeldLease:
+    """Call it in the turn in which it was taken."""
+    return HeldLease(statements, taken, LeaseKeeper(statements, scheduler, clock, taken, terms))
+
+
 class LeaseKeeper:
     """Renews the lease and attends to it until it is lost or given back."""
 
     def __init__(
-        self, statements: Statements, scheduler: Scheduler, clock: Clock, epoch: int, terms: LeaseTerms
+        self, statements: Statements, scheduler: Scheduler, clock: Clock, taken: TakenLease, terms: LeaseTerms
     ) -> None:
         self._statements = statements
         self._scheduler = scheduler
         self._clock = clock
-        self._epoch = epoch
+        self._epoch, self._place = taken.epoch, taken.place
         self._lease_ms = terms.lease_ms
         self._counted_ms = round(terms.lease_ms * _COUNTED_SHARE)
         self._counted_unattended_ms = round(terms.unattended_ms * _COUNTED_SHARE)
@@ -200,10 +224,14 @@ class LeaseKeeper:
         self._is_renewing = True
         asked_at_ms, connection_count = self._clock.monotonic_ms(), self._connection_count
 
-        def on_answer(answer: Completion[None]) -> None:
+        def on_answer(answer: Completion[str]) -> None:
             self._is_renewing = False
             error = answer.error
             if error is None:
+                place, self._place = self._place, answer.result()
+                if place != self._place and not self.is_ours:
+                    self._lose(Moved())
+                    return
                 self._over_at_ms = MonotonicMs(asked_at_ms + self._counted_ms)
                 if self._shown_count != connection_count:
                     self._shown_count = connection_count
@@ -211,7 +239,7 @@ class LeaseKeeper:
             elif isinstance(error, Fenced | RoundsLost):
                 self._lose(error)
 
-        self._statements.write(RenewLease(self._epoch, self._lease_ms)).then(on_answer)
+        self._statements.renew(RenewLease(self._epoch, self._lease_ms)).then(on_answer)
 
     def _lose(self, error: OSError) -> None:
         if self._is_over:

@@ -10,13 +10,20 @@ from oncelog.broker.storage.shared.outage import Outage, OutageListener
 from oncelog.broker.storage.shared.tables import (
     AppendRound,
     FindRound,
+    FollowMetadata,
     ForgetPlace,
     FoundRound,
     Lease,
     LookAtLease,
+    LookAtNodes,
+    ReadBlobs,
+    ReadCatalogue,
+    ReadRounds,
     Refused,
+    RenewLease,
     Statement,
     Tables,
+    TakeLease,
     Unanswered,
 )
 from oncelog.broker.turns.completion import Completion
@@ -27,6 +34,9 @@ _PAUSE_MS = 50
 _PATIENCE_MS = 120_000
 """A restart of the database takes less, and so does the promotion of its standby."""
 _TRIES_AT_ONCE = 3
+_WAITED_OUT = (LookAtLease, TakeLease, LookAtNodes, FollowMetadata, ReadBlobs, ReadCatalogue, ReadRounds)
+"""What is asked before a broker leads. If one is refused, as when somebody cancels it, that is an outage as any other;
+the rest is sent again by those who know whether it is still wanted."""
 
 
 class RefusedAfterLoss(Refused):
@@ -38,6 +48,17 @@ class Fenced(OSError):
 
     def __init__(self) -> None:
         super().__init__("another broker has taken the lease")
+
+
+class Moved(Fenced):
+    """Another broker may have had the lease, in a part of the past that the database no longer has."""
+
+    def __init__(self) -> None:
+        OSError.__init__(
+            self,
+            "the lease had run out when the database was found promoted, restored or copied: another node may have led "
+            "meanwhile, and the database has lost it",
+        )
 
 
 class RoundsLost(OSError):
@@ -82,11 +103,12 @@ class Statements:
     ) -> None:
         def on_answer(answer: Completion[T]) -> None:
             error = answer.error
-            if isinstance(error, Unanswered):
+            if isinstance(error, Unanswered) or (isinstance(error, Refused) and isinstance(statement, _WAITED_OUT)):
                 if self._clock.monotonic_ms() - since_ms < _PATIENCE_MS:
                     self.repeat_count += 1
                     self._outage.on_repeated(answered, since_ms, error)
-                    again = partial(self._send, statement, answered, since_ms, was_lost=True)
+                    is_lost = was_lost or isinstance(error, Unanswered)
+                    again = partial(self._send, statement, answered, since_ms, was_lost=is_lost)
                     self._scheduler.call_later(_PAUSE_MS, again)
                 else:
                     self._outage.on_given_up(answered)
@@ -119,13 +141,19 @@ class Statements:
 
     def write(self, statement: Statement[bool]) -> Completion[None]:
         """Completes once it has happened. Fails with OSError, of a lease that is not ours with Fenced or RoundsLost."""
+        return self._written(statement).map(lambda _: None)
 
-        def on_answer(has_happened: bool) -> Completion[None]:
-            if has_happened:
-                return Completion.of(None)
+    def renew(self, statement: RenewLease) -> Completion[str]:
+        """The same, with the answer."""
+        return self._written(statement)
+
+    def _written(self, statement: Statement[T]) -> Completion[T]:
+        def on_answer(answer: T) -> Completion[T]:
+            if answer:
+                return Completion.of(answer)
             return self.ask(LookAtLease()).flat_map(on_seen)
 
-        def on_seen(seen: Lease) -> Completion[None]:
+        def on_seen(seen: Lease) -> Completion[T]:
             return self._refused(statement.epoch, seen.epoch)  # type: ignore[attr-defined]
 
         return self.ask(statement).flat_map(on_answer)
@@ -164,9 +192,9 @@ class Statements:
 
         return self.ask(row).flat_map(on_answer)
 
-    def _refused(self, epoch: int, newest_epoch: int) -> Completion[None]:
+    def _refused(self, epoch: int, newest_epoch: int) -> Completion[Any]:
         """Fails with the reason why a broker that had the lease in this epoch can do nothing any more."""
-        refused: Completion[None] = Completion()
+        refused: Completion[Any] = Completion()
         reason = _reason(epoch, newest_epoch)
         if isinstance(reason, RoundsLost):
             self._on_lost(reason, refused)

@@ -4,8 +4,9 @@ Owns: what the next round holds, the number of the newest, whether this broker m
 own: statements that are sent again (`statements`), what is written beside rounds and in which order (`beside`), what a
 checkpoint holds (`checkpoint`), whether there is room for more (`room`).
 Invariants
-- A round is acknowledged once its row is known to be there. After the first statement that failed nothing is; one that
-  the database refused for lack of space has not failed, and is sent again.
+- A round is acknowledged once its row is known to be there, and that no other broker has had the lease by then. After
+  the first statement that failed nothing is; one that the database refused for lack of space has not failed, and is
+  sent again.
 - Memory is bounded: while a checkpoint is in flight and enough for the next one has come, rounds wait for it.
 """
 
@@ -40,16 +41,18 @@ from oncelog.broker.storage.shared.cleaned import CleanedOffsets
 from oncelog.broker.storage.shared.deletions import Deletions
 from oncelog.broker.storage.shared.followed import FollowedEnds
 from oncelog.broker.storage.shared.joining import Joiner
-from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
+from oncelog.broker.storage.shared.lease import HeldLease, LeaseKeeper, LeaseTerms, keep_lease, take_lease
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.opening import Found, FoundLog, JournalGap, damage_note, damage_path, find, open_log
 from oncelog.broker.storage.shared.outage import OutageListener
 from oncelog.broker.storage.shared.outbox import SharedOutbox
 from oncelog.broker.storage.shared.room import RETRY_MS, Room
-from oncelog.broker.storage.shared.statements import Statements
+from oncelog.broker.storage.shared.statements import Moved, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
     AppendRound,
     ChunkRow,
+    FindRound,
+    FoundRound,
     KeepPlace,
     Lease,
     MeasureTables,
@@ -66,6 +69,7 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler, Stopwatch
 from oncelog.broker.turns.schedule import Schedule
 from oncelog.broker.turns.slices import Sliced, Slices
+from oncelog.broker.turns.waiting import first_of
 from oncelog.protocol.topics import METADATA_TOPIC
 
 _UNKNOWN_VOLUME = (-1, -1)
@@ -125,15 +129,14 @@ class SharedLogStore:
         """`on_failure` is called once, when nothing more may be acknowledged. Without `compaction` nothing is
         compacted. `stopwatch` is called when a round is sent, and what it returns when it is there."""
         sizes = sizes or SharedSizes()
-        self._statements = statements
-        self._found = found
-        self._clock = clock
+        self._statements, self._found, self._clock = statements, found, clock
         self._scheduler, self._slices = scheduler, Slices(scheduler)
         self._on_failure = on_failure
         self._stopwatch = stopwatch
         self._watchers: list[Callable[[], None]] = []
         self._epoch = found.epoch
         self._number, self._half = found.number, found.half
+        self._acknowledged = found.number  # the newest round that is known to be there
         self._row_bytes, self._chunk_bytes = sizes.row_bytes, sizes.chunk_bytes
         self._room = Room(sizes.waiting_bytes, clock, space_listener)
         self._beside = Beside(statements, scheduler, self._room, self._fail)
@@ -153,6 +156,7 @@ class SharedLogStore:
         self._held: Callable[[], None] | None = None
         """Sends the round that waits for a checkpoint."""
         self._failure: OSError | None = None
+        self._failed: Completion[None] = Completion()
         self._measures = Schedule(clock)
         self._tables_bytes = 0
         self._is_serving = False
@@ -162,7 +166,7 @@ class SharedLogStore:
         self.topics = SharedTopics(found, self._logs, self._delete)
         self.outbox = SharedOutbox(found.epoch, statements, clock, lambda: self._next)
         self.lease = lease
-        lease.watch(self._fail)
+        lease.watch(self._on_lease_lost)
         self._aside = Aside(self._epoch, self._writer, self._beside)
         self._joiner = Joiner(self._aside, self._cache, clock)
         self._cleaned = CleanedOffsets(found.blobs.get(cleaned.PATH, b""), self._logs, self._keep_cleaned, clock)
@@ -188,10 +192,24 @@ class SharedLogStore:
     def _fail(self, error: OSError) -> None:
         if self._failure is None:
             self._failure = error
+            self._room.end()
+            self._failed.complete(None)
             for watcher in self._watchers:
                 watcher()
             self._on_failure(error)
             self._send_held()
+
+    def _on_lease_lost(self, error: OSError) -> None:
+        """Nothing is acknowledged from now on. A database that has moved may lack rounds: that is worse, and named."""
+
+        def on_found(found: Completion[FoundRound]) -> None:
+            is_lost = found.error is None and not found.result().has_before
+            self._fail(RoundsLost() if is_lost else error)
+
+        if isinstance(error, Moved):
+            self._statements.ask(FindRound(self._acknowledged + 1)).then(on_found)
+        else:
+            self._fail(error)
 
     def on_background_error(self, error: OSError) -> None:
         """What was not answered, or refused, may be done another time: rounds tell whether the database is there."""
@@ -307,10 +325,19 @@ class SharedLogStore:
         self._in_flight = committing
 
         def on_appended(appended: Completion[None]) -> None:
-            self._in_flight = None
-            self._room.waiting_bytes -= size_bytes
             if isinstance(appended.error, OSError):
                 self._fail(appended.error)
+            else:
+                self._acknowledged = row.number
+            if self._failure is None and not self.lease.is_ours:
+                # The database may have lost that another has led meanwhile; the next renewal finds it out.
+                first_of(self.lease.when_confirmed(), self._failed).then(lambda _: on_confirmed())
+            else:
+                on_confirmed()
+
+        def on_confirmed() -> None:
+            self._in_flight = None
+            self._room.waiting_bytes -= size_bytes
             if self._failure is not None:
                 committing.complete({log.stored: Verdict.FAILED for log, _ in ends})
             else:
@@ -458,6 +485,7 @@ class SharedLogStore:
         if self.cleaner is not None:
             self.cleaner.stop()
         self.lease.end()
+        self._room.end()
         if self.trouble is not None:
             return self.trouble.error
         if self._in_flight is not None:
@@ -480,20 +508,21 @@ def open_store(
     space_listener: SpaceListener | None = None,
     stopwatch: Stopwatch | None = None,
     outage_listener: OutageListener | None = None,
-    taken: TakenLease | None = None,
+    held: HeldLease | None = None,
     on_seen: Callable[[Lease], None] = lambda _: None,
 ) -> Sliced[SharedLogStore]:
-    """Take the lease, unless it is `taken`, and open a store over what the one before has committed. `on_seen` is
+    """Take the lease, unless it is `held`, and open a store over what the one before has committed. `on_seen` is
     called with the lease of another while it is waited for. Raises OSError."""
     terms = terms or LeaseTerms()
-    statements = Statements(tables, scheduler, clock, outage_listener)
-    if taken is None:
+    if held is None:
+        statements = Statements(tables, scheduler, clock, outage_listener)
         taken = yield from take_lease(statements, clock, scheduler, terms, lambda seen, _: on_seen(seen))
-    lease = LeaseKeeper(statements, scheduler, clock, taken.epoch, terms)
+        held = keep_lease(statements, clock, scheduler, taken, terms)
+    statements, taken, lease = held.statements, held.taken, held.keeper
     try:
         found = yield from find(statements, taken.epoch)
     except JournalGap as gap:
-        confirmed = statements.write(RenewLease(taken.epoch, terms.lease_ms))
+        confirmed = statements.renew(RenewLease(taken.epoch, terms.lease_ms))
         yield confirmed
         confirmed.result()  # Fenced, if it was read in parts before and after another leader has emptied the journal
         raise gap

@@ -43,6 +43,16 @@ class Refused(OSError):
         return str(self.strerror)  # the number is of one reason among others
 
 
+class NewerTables(OSError):
+    """A newer release has changed the tables: this one cannot know what they mean."""
+
+    def __init__(self, version: int, known: int) -> None:
+        super().__init__(
+            f"the tables have version {version} since a newer release was started on them, and this one knows {known}: "
+            "upgrade this node"
+        )
+
+
 class LogRow(NamedTuple):
     """What the catalogue has of one log."""
 
@@ -211,6 +221,8 @@ class TakenLease(NamedTuple):
     is_elsewhere: bool
     """The database is not where the last start has left it: it was promoted, or restored, or is a copy. What it had
     acknowledged may be gone."""
+    place: str = ""
+    """Where it is now, as a renewal answers it."""
 
 
 LOST_EPOCHS = 1 << 16
@@ -235,7 +247,8 @@ class LookAtLease(Statement[Lease]):
 @dataclass(frozen=True)
 class TakeLease(Statement[TakenLease | None]):
     """Become the broker that may write, if the lease is still as it was seen; else None. What the one before has in
-    flight has happened by then, or never will."""
+    flight has happened by then, or never will. Fails with NewerTables if a newer release has changed the tables, which
+    it may have done since this broker looked at them."""
 
     seen: Lease
     owner: str
@@ -245,8 +258,10 @@ class TakeLease(Statement[TakenLease | None]):
 
 
 @dataclass(frozen=True)
-class RenewLease(Statement[bool]):
-    """Have it for so long from now on, unless it was given back: a renewal that was in flight may come behind that."""
+class RenewLease(Statement[str]):
+    """Have it for so long from now on, unless it was given back: a renewal that was in flight may come behind that.
+    Answers where the database is, which changes when it is promoted, restored or copied; empty if it has not happened.
+    """
 
     epoch: int
     lease_ms: int

@@ -85,11 +85,12 @@ class TablesContent:
         self.trimmed = only_read.trimmed
         """The newest round that the catalogue covers."""
         self._clock = clock
+        taken = TakenLease(_NO_EPOCH, is_elsewhere=False)
         self._store = SharedLogStore(
             self._statements,
-            TakenLease(_NO_EPOCH, is_elsewhere=False),
+            taken,
             found,
-            LeaseKeeper(self._statements, loop, clock, _NO_EPOCH, LeaseTerms()),
+            LeaseKeeper(self._statements, loop, clock, taken, LeaseTerms()),
             clock,
             loop,
             raise_it,
