@@ -31,6 +31,7 @@ _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {
     "cuts": parts.cuts,
     "crashes": parts.crashes,
     "takeovers": takeovers.takeovers,
+    "fresh": takeovers.fresh,
     "changes": takeovers.changes,
     "partitions": partitions.partitions,
     "three": takeovers.three,
@@ -41,8 +42,16 @@ _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {
     "copied": failovers.copied,
     "dumped": failovers.dumped,
 }
-_TIMES = {"cuts": 200, "crashes": 10, "takeovers": 50, "changes": 20, "partitions": 3 * partitions.KINDS, "full": 2}
-_NODES = {"takeovers": 2, "changes": 2, "three": 3, "partitions": 3}
+_TIMES = {
+    "cuts": 200,
+    "crashes": 10,
+    "takeovers": 50,
+    "fresh": 12,
+    "changes": 20,
+    "partitions": 3 * partitions.KINDS,
+    "full": 2,
+}
+_NODES = {"takeovers": 2, "fresh": 2, "changes": 2, "three": 3, "partitions": 3}
 _REST_MS = {"three": 300}
 """What clients write in an hour has to be read, and kept in memory, in the end."""
 
@@ -87,6 +96,8 @@ class Run:
     def _servers(self, part: str, directory: Path, networks: Sequence[Network]) -> Iterator[list[Postgres]]:
         with ExitStack() as stack:
             settings = partitions.SETTINGS if networks else None
+            if part == "fresh":
+                settings = parts.FRESH_SETTINGS
             if part == "full":
                 directory = stack.enter_context(_small_disk(directory))
                 settings = parts.FULL_SETTINGS

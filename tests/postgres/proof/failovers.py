@@ -5,7 +5,7 @@ ends with a sentence, the next start says it, and who had read further is told.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def followed(server: Postgres, settings: Mapping[str, str] | None = None) -> Ite
 
 
 def promoted(world: World, count: int, say: Say) -> None:
-    """The primary crashes, its synchronous standby is promoted. The broker goes on."""
+    """The primary crashes, its synchronous standby is promoted. The broker goes on, or leads anew."""
     primary, standby = world.servers
     world.await_progress()
     primary.stop("immediate")
@@ -108,16 +108,24 @@ def _put_back(world: World, backup: Path) -> None:
 
 def dumped(world: World, count: int, say: Say) -> None:
     """The database is taken back to a dump (pg_dump), while no broker runs."""
-    dump = world.server.directory.with_name("dump")
+
+    def lose() -> None:
+        world.await_progress(20)
+        world.broker.kill()
+        _forgive_loss(world)
+
     world.await_progress()
-    address = ("-h", "127.0.0.1", "-p", str(world.server.port), "-U", "postgres")
-    world.server.run("pg_dump", *address, "-Fc", "-n", world.name, "-f", str(_writable(dump)), "postgres")
-    world.await_progress(20)
-    world.broker.kill()
-    _forgive_loss(world)
-    world.server.run("pg_restore", *address, "--clean", "-d", "postgres", str(dump))
+    dump_and_restore(world, lose)
     world.broker.start()
     _say_and_finish(world, say)
+
+
+def dump_and_restore(world: World, meanwhile: Callable[[], None]) -> None:
+    dump = world.server.directory.with_name("dump")
+    address = ("-h", "127.0.0.1", "-p", str(world.server.port), "-U", "postgres")
+    world.server.run("pg_dump", *address, "-Fc", "-n", world.name, "-f", str(_writable(dump)), "postgres")
+    meanwhile()
+    world.server.run("pg_restore", *address, "--clean", "-d", "postgres", str(dump))
 
 
 def _forgive_loss(world: World) -> None:

@@ -13,6 +13,8 @@ _SOME = 10
 APPLICATION = "oncelog"
 CUT = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
 _FULL_S = 5.0
+FRESH_SETTINGS = {"autovacuum": "off", "jit": "on"}
+"""As where nobody analyzes tables; plans are compiled, where PostgreSQL can."""
 FULL_SETTINGS = {"max_wal_size": "64MB", "min_wal_size": "32MB"}
 
 

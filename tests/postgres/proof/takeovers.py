@@ -4,7 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 
-from tests.postgres.proof.failovers import change_servers
+from tests.postgres.proof.failovers import change_servers, dump_and_restore
 from tests.postgres.proof.parts import APPLICATION, CUT, say_some
 from tests.postgres.proof.world import Say, World
 from tests.support.daemon import Daemon
@@ -51,6 +51,37 @@ def changes(world: World, count: int, say: Say) -> None:
         _take_over(world, _WAYS, (nothing, nothing, nothing, crash))
         say_some(number, count, "take-overs", say)
     world.await_progress()
+
+
+def fresh(world: World, count: int, say: Say) -> None:
+    """The broker that leads is killed: in the first minute of the tables, and as often again in that of tables which
+    were restored from a dump. PostgreSQL has never analyzed them. How long it took is said."""
+    for number in range(count):
+        if number == count // 2:
+            _restore_at_rest(world)
+        world.await_progress(1)
+        await_standbys(world)
+        leader = world.broker
+        leader.kill()
+        began_s = time.monotonic()
+        await_that(lambda leader=leader: world.broker is not leader)
+        kind = "restored" if number >= count // 2 else "new"
+        world.said.append(f"{kind} tables: the lease was taken {time.monotonic() - began_s:.2f} s after the kill")
+        say(world.said[-1])
+        leader.start()
+    if world.sql("select count(*) from pg_stat_user_tables where last_autoanalyze is not null"):
+        raise RuntimeError("the tables were analyzed: this has measured nothing")
+    world.await_progress()
+
+
+def _restore_at_rest(world: World) -> None:
+    """Nothing is lost: no broker runs from before the dump until after the restore."""
+    world.await_progress()
+    for broker in world.brokers:
+        broker.kill()
+    dump_and_restore(world, lambda: None)
+    for broker in world.brokers:
+        broker.start()
 
 
 def in_turn(world: World, goes_on: Callable[[], None]) -> None:

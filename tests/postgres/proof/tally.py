@@ -41,7 +41,7 @@ class Found:
     """By client."""
     saw: Mapping[str, Saw]
     said: Sequence[str]
-    """What brokers said when they ended, or started over less than there was."""
+    """What brokers said when they ended, or started over less than there was; how long take-overs took."""
     strange: Sequence[str]
     """Some of what is wrong, by name."""
     seed: int
@@ -103,6 +103,7 @@ PARTS = {
     "cuts": "its connections to PostgreSQL are cut",
     "crashes": "PostgreSQL is stopped `immediate` and started again",
     "takeovers": "the leader of two is killed, sleeps (SIGSTOP) past its lease, or hands over; PostgreSQL crashes, too",
+    "fresh": "the leader of two is killed; the tables are new, or restored from a dump, and were never analyzed",
     "three": "the same of three, every 24 s; at times two of them are killed, or one that stands by is",
     "changes": "the same of two; between take-overs the primary crashes, and its synchronous standby is promoted",
     "partitions": "of three, some are cut off from PostgreSQL, from clients or from both: packets are dropped",
@@ -140,9 +141,10 @@ whole or not at all. *Lost*: acknowledged and not there, or not copied; *doubled
 for an answer, and their transactions time out after sixty, as is Java's default; in rows of before 0.0.0.dev1700 after
 thirty.
 
-Where a standby of PostgreSQL is promoted, the broker that leads goes on; the next one that begins to lead fences
-transactional producers, as [after a restore](postgres.md#after-a-restore), since it cannot know that the standby had
-everything. So with promotions between take-overs producers are fenced, and what they had under way is unknown.
+Where a standby of PostgreSQL is promoted, the broker that leads goes on, or leads anew if its lease had run out
+meanwhile. Who begins to lead fences transactional producers, as [after a restore](postgres.md#after-a-restore), since
+it cannot know that the standby had everything. So with promotions producers are fenced, and what they had under way is
+unknown.
 """
 _REPEAT = """## Repeat it
 
@@ -181,8 +183,11 @@ def page(found: Sequence[Found]) -> str:
         "",
         _MEANING,
     ]
+    if timed := [each for each in kept if each.part == "fresh"]:
+        lines += ["## On tables that were never analyzed", "", *_said(timed)]
     if losing:
-        lines += ["## What must be noticed", "", _LOSING, "", *_table(losing, _LOSING_COLUMNS), "", *_said(losing)]
+        lines += ["## What must be noticed", "", _LOSING, "", *_table(losing, _LOSING_COLUMNS)]
+        lines += ["", "What brokers said:", "", *_said(losing)]
     lines += ["## What clients saw", "", *_seen(found), "", _REPEAT]
     return "\n".join(lines)
 
@@ -204,8 +209,6 @@ def _table(found: Iterable[Found], columns: Mapping[str, str]) -> Iterator[str]:
 
 
 def _said(found: Iterable[Found]) -> Iterator[str]:
-    yield "What brokers said:"
-    yield ""
     for text in dict.fromkeys(text for each in found for text in each.said):
         yield f"> {text}\n"
 
