@@ -18,8 +18,8 @@ from oncelog.broker.assembly.postgres import terms_of
 from oncelog.broker.assembly.standby import assemble_standby
 from oncelog.broker.cluster.nodes import Nodes
 from oncelog.broker.config.settings import load_config
-from oncelog.broker.requests.context import Peer
 from oncelog.broker.observability.space import TABLES, SpaceLog
+from oncelog.broker.requests.context import Peer
 from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings

@@ -121,6 +121,8 @@ def list_nodes_that_have_ended(patch: pytest.MonkeyPatch) -> None:
 
 def lead_without_a_look_at_the_nodes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Roster, "look_now", lambda self: Completion.of(None))
+
+
 def look_with_a_view_that_is_older_than_its_lock(patch: pytest.MonkeyPatch) -> None:
     """It waits for a checkpoint, and finds the journal empty and the chunks of before."""
 
