@@ -49,6 +49,13 @@ def library_of(connection: object) -> Library:
     raise ConfigError(f"offsets are not kept by a {kind.__module__}.{kind.__qualname__}", hint=f"pass {known}")
 
 
+def is_postgres(connection: object) -> bool:
+    """Return whether this is a connection to PostgreSQL."""
+    find: Any = getattr(connection, "get_bind", None)
+    dialect = getattr(connection if find is None else find(), "dialect", None)
+    return library_of(connection) is not _SQLITE if dialect is None else dialect.name == "postgresql"
+
+
 async def check_transaction(library: Library, connection: object) -> None:
     """Raise InvalidState if what is executed now is committed by itself."""
     if await library.commits_alone(connection):
@@ -172,6 +179,7 @@ async def _sqlite_commits_alone(connection: Any) -> bool:
 _ASYNCPG = Library(True, "${}", _execute_asyncpg, _asyncpg_commits_alone, "async with connection.transaction():")
 _PSYCOPG = Library(False, "%s", _execute_psycopg, _psycopg_commits_alone, "with connection.transaction():")
 _SQLALCHEMY = Library(False, ":value_{}", _execute_sqlalchemy, _sqlalchemy_commits_alone, "with engine.begin():")
+_SQLITE = Library(False, "?", _execute_sqlite, _sqlite_commits_alone, 'connection.execute("begin") first')
 _SESSION = _SQLALCHEMY._replace(commits_alone=_session_commits_alone, begin="with Session.begin():")
 
 _LIBRARIES: Mapping[tuple[str, str], Library] = {
@@ -183,8 +191,6 @@ _LIBRARIES: Mapping[tuple[str, str], Library] = {
     ("sqlalchemy", "AsyncConnection"): _SQLALCHEMY._replace(is_async=True, begin="async with engine.begin():"),
     ("sqlalchemy", "Session"): _SESSION,
     ("sqlalchemy", "AsyncSession"): _SESSION._replace(is_async=True, begin="async with Session.begin():"),
-    ("sqlite3", "Connection"): Library(
-        False, "?", _execute_sqlite, _sqlite_commits_alone, 'connection.execute("begin") first'
-    ),
+    ("sqlite3", "Connection"): _SQLITE,
 }
 """By the module and the name of a connection's class, or of one that it is derived from."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from oncelog.client.values.errors import AbortableError, ConfigError
 from oncelog.client.values.records import TopicPartition
-from oncelog.sql_offsets.connections import Library, Result, Value, check_transaction, library_of
+from oncelog.sql_offsets.connections import Library, Result, Value, check_transaction, is_postgres, library_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 # 249: the longest name of a topic.
@@ -23,6 +23,10 @@ _DDL = """create table if not exists $table (
     next_offset bigint not null,
     primary key (group_id, topic, partition_index)
 )"""
+_PLACE = (
+    "select nspname, relname from pg_class join pg_namespace on pg_namespace.oid = relnamespace "
+    "where pg_class.oid = to_regclass(cast($v1 as text))"
+)
 _READ = "select topic, partition_index, next_offset from $table where group_id = $v1"
 _INSERT = (
     "insert into $table (group_id, topic, partition_index, next_offset) values ($v1, $v2, $v3, $v4) "
@@ -60,7 +64,23 @@ class OffsetsTable:
         self._group_id = group_id
 
     async def create(self, connection: object) -> None:
-        await library_of(connection).execute(connection, self.ddl, ())
+        """Make the table unless it is there. Raises ConfigError if it is there, and a stranger's."""
+        library = library_of(connection)
+        await library.execute(connection, self.ddl, ())
+        if is_postgres(connection):
+            await self._check_owner(library, connection)
+
+    async def _check_owner(self, library: Library, connection: object) -> None:
+        """A table that somebody else has made first could run code of theirs in the program's transactions."""
+        from oncelog.broker.storage.postgres.owners import question, stranger_of, table_named
+
+        place = await self._execute(library, connection, _PLACE, self.name)
+        for schema, name in place.rows:
+            statement = question("$v1", "$v2", reads=True, is_whole=False)
+            rows = await self._execute(library, connection, statement, schema, table_named(name))
+            found = stranger_of(rows.rows)
+            if found is not None:
+                raise ConfigError(found.sentence, hint="or keep the offsets elsewhere: table='schema.table'")
 
     async def read(self, connection: object) -> dict[TopicPartition, int]:
         """Return the next offset of each partition that has one."""

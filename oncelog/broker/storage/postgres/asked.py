@@ -54,9 +54,14 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def search_path(schema: str) -> str:
+    """Where the tables are; what a session has in its temporary schema, which is first if it is not named, is last."""
+    return f"{quoted(schema)}, pg_temp"
+
+
 def check_session(schema: str, rows: Iterable[tuple[str, str | None]]) -> None:
     """Raises NotAsAsked unless the rows of `LOOK` have all that was asked for a session in this schema."""
-    wanted = {**SETTINGS, **_SET_LATER, "search_path": quoted(schema), "current_schema": schema}
+    wanted = {**SETTINGS, **_SET_LATER, "search_path": search_path(schema), "current_schema": schema}
     others = [
         f"{name} is {value!r}"
         for name, value in rows

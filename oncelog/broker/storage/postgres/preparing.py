@@ -4,6 +4,7 @@ Owns: the schema and its upgrades, the refusals, in words that say what to do. D
 (`storage.shared.lease`).
 """
 
+import re
 import ssl
 from contextlib import suppress
 from typing import NamedTuple
@@ -11,11 +12,13 @@ from typing import NamedTuple
 import asyncpg
 
 from oncelog.broker.storage.postgres.asked import NotAsAsked, check_name, check_promise, loss_by, quoted
+from oncelog.broker.storage.postgres.owners import OF_BROKER, question, stranger_of
 from oncelog.broker.storage.postgres.produce import functions, into_outbox
 from oncelog.broker.storage.postgres.schema import LOCK_VERSION, VERSIONS
 from oncelog.broker.storage.postgres.session import Server, close_connection
 
 _OLDEST = 130000
+_MADE = re.compile(r"create (?:table|view) (\w+)")
 _FACTS = """
 select current_setting('server_version'), current_setting('server_version_num')::int, current_setting('fsync'),
 current_setting('synchronous_commit'), current_setting('synchronous_standby_names'), current_database(),
@@ -97,6 +100,7 @@ async def connect(server: Server) -> asyncpg.Connection:
 async def look(server: Server, connection: asyncpg.Connection) -> None:
     """Whether tables of this version are there. Raises Unusable."""
     schema, user = server.schema, quoted(await connection.fetchval("select current_user"))
+    await _check_owners(connection, schema, reads=True)
     try:
         known = None
         if await connection.fetchval("select to_regclass($1) is not null", f"{quoted(schema)}.oncelog_schema"):
@@ -182,11 +186,18 @@ async def _check_sessions(server: Server, connection: asyncpg.Connection) -> Non
         raise Unusable(f"there is a pooler in transaction mode before it: {_NO_POOLER}")
 
 
+async def _check_owners(connection: asyncpg.Connection, schema: str, *, reads: bool) -> None:
+    """Raises Unusable before anything is read from, or written to, what a stranger could have made."""
+    found = stranger_of(await connection.fetch(question("$1", "$2", reads=reads), schema, OF_BROKER))
+    if found is not None:
+        raise Unusable(f"{found.sentence}; or name another schema with --schema.")
+
+
 async def _make_schema(connection: asyncpg.Connection, schema: str, found: Found) -> None:
     if await connection.fetchval("select to_regnamespace($1) is null", quoted(schema)):
         try:
-            with suppress(asyncpg.UniqueViolationError):  # another start has made it in this moment
-                await connection.execute(f"create schema if not exists {quoted(schema)}")
+            with suppress(asyncpg.DuplicateSchemaError, asyncpg.UniqueViolationError):  # another start has made it now
+                await connection.execute(f"create schema {quoted(schema)}")
         except asyncpg.InsufficientPrivilegeError as error:
             raise Unusable(
                 f"the user {found.user} may not make the schema {schema}: let an administrator run "
@@ -196,16 +207,22 @@ async def _make_schema(connection: asyncpg.Connection, schema: str, found: Found
         async with connection.transaction():
             await _upgrade(connection, schema)
             await _make_produce(connection, quoted(schema))
-    except asyncpg.InsufficientPrivilegeError as error:
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
+        owner = await connection.fetchval(
+            "select pg_get_userbyid(nspowner) from pg_namespace where nspname = $1", schema
+        )
         raise Unusable(
-            f"{error}: the tables in the schema {schema} belong to somebody else than {found.user}."
+            f"{error}: the schema {schema} belongs to {owner}, and {found.user} needs it for itself: connect as "
+            f"{owner}, or let an administrator run `alter schema {quoted(schema)} owner to {quoted(found.user)}`."
         ) from error
 
 
 async def _upgrade(connection: asyncpg.Connection, schema: str) -> None:
     # Two that start at once; nobody else has this number.
     await connection.execute("select pg_advisory_xact_lock(7954872183301440869)")
-    await connection.execute("create table if not exists oncelog_schema(version int not null)")
+    await _check_owners(connection, schema, reads=False)
+    if not await connection.fetchval("select to_regclass($1) is not null", f"{quoted(schema)}.oncelog_schema"):
+        await connection.execute("create table oncelog_schema(version int not null)")
     known = await connection.fetchval("select coalesce(max(version), 0) from oncelog_schema")
     if known > len(VERSIONS):
         raise Unusable(_newer(schema, known))
@@ -214,6 +231,19 @@ async def _upgrade(connection: asyncpg.Connection, schema: str) -> None:
     for number in range(known, len(VERSIONS)):
         await connection.execute(VERSIONS[number])
         await connection.execute("insert into oncelog_schema values($1)", number + 1)
+    await _check_tables(connection, schema)
+
+
+async def _check_tables(connection: asyncpg.Connection, schema: str) -> None:
+    """Raises Unusable if one was dropped: what it had is nowhere else."""
+    names = dict.fromkeys(_MADE.findall("".join(VERSIONS)))
+    at = f"{quoted(schema)}."
+    gone = [name for name in names if await connection.fetchval("select to_regclass($1) is null", at + name)]
+    if gone:
+        raise Unusable(
+            f"{', '.join(gone)} is missing in the schema {schema}, and was there: restore the schema from a backup, or "
+            "name another one with --schema."
+        )
 
 
 async def _make_produce(connection: asyncpg.Connection, schema: str) -> None:

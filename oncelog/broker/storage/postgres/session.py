@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from oncelog.broker.storage.postgres.asked import LOOK, SETTINGS, WISHES, NotAsAsked, check_session, quoted
+from oncelog.broker.storage.postgres.asked import LOOK, SETTINGS, WISHES, NotAsAsked, check_session, search_path
 from oncelog.broker.storage.shared.statements import RoundsLost
 from oncelog.broker.storage.shared.tables import NewerTables, Refused, Unanswered
 from oncelog.broker.turns.completion import Completion
@@ -88,7 +88,7 @@ class Server:
             dsn,
             service=os.environ.get("PGSERVICE"),  # which the driver reads too late to use it
             timeout=self.connect_s,
-            server_settings={**SETTINGS, **WISHES, "search_path": quoted(self.schema)},
+            server_settings={**SETTINGS, **WISHES, "search_path": search_path(self.schema)},
             target_session_attrs=self.role,
         )
         is_as_asked = False
