@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from oncelog.broker.outbox import feeder
-from oncelog.broker.outbox.rows import LARGEST_BYTES
+from oncelog.broker.storage.shared.tables import LARGEST_BYTES
 from oncelog.testing import Broker
 from tests.conftest import Start
 from tests.daemon.test_postgres_storage import _overrides, _send, _values

@@ -34,6 +34,7 @@ from oncelog.broker.storage.shared.tables import (
     GiveBackLease,
     KeepPlace,
     Lease,
+    ListOutbox,
     LogRow,
     LookAtOutbox,
     MeasureTables,
@@ -105,6 +106,8 @@ class Database:
     starts: dict[LogKey, int] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
     outbox: dict[int, OutboxRow] = field(default_factory=dict)
+    unreadable: set[int] = field(default_factory=set)
+    """The rows of the outbox at which each question fails that reads them."""
     refused_rows: dict[int, tuple[OutboxRow, str]] = field(default_factory=dict)
     """With the reasons."""
     replaced: dict[int, bytes] = field(default_factory=dict)
@@ -224,13 +227,20 @@ class Database:
     def look_at_outbox(self, statement: LookAtOutbox) -> WaitingRows:
         rows: list[OutboxRow] = []
         before_bytes = 0
-        for row_id in sorted(self.outbox)[: statement.row_count]:
+        wanted = self.outbox.keys() if statement.ids is None else self.outbox.keys() & set(statement.ids)
+        first = sorted(wanted)[: statement.row_count]
+        if not self.unreadable.isdisjoint(first):
+            return WaitingRows((), 0, "one of them cannot be read")
+        for row_id in first:
             row = self.outbox[row_id]
             if before_bytes < statement.size_bytes:
                 is_larger = row.size_bytes > statement.largest_bytes
                 rows.append(row._replace(key=None, value=None) if is_larger else row)
             before_bytes += row.size_bytes
         return WaitingRows(rows, 0)
+
+    def list_outbox(self, statement: ListOutbox) -> list[int]:
+        return sorted(self.outbox)[: statement.row_count]
 
     def refuse_rows(self, statement: RefuseRows) -> bool:
         for row_id, reason in statement.reasons:
@@ -372,6 +382,7 @@ _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
     GiveBackLease: Database.give_back_lease,
     KeepPlace: Database.keep_place,
     LookAtOutbox: Database.look_at_outbox,
+    ListOutbox: Database.list_outbox,
     RefuseRows: Database.refuse_rows,
     ForgetPlace: Database.forget_place,
     DropNode: Database.drop_node,

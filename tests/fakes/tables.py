@@ -29,6 +29,7 @@ from oncelog.broker.storage.shared.tables import (
     KeepNode,
     KeptNode,
     Lease,
+    ListOutbox,
     LookAtLease,
     LookAtNodes,
     LookAtOutbox,
@@ -154,7 +155,7 @@ class FakeTables:
             self._queue(self._lease, statement, answered)
         elif isinstance(statement, AttendLease):
             self._queue(self._attending, statement, answered)
-        elif isinstance(statement, LookAtOutbox | RefuseRows):
+        elif isinstance(statement, LookAtOutbox | ListOutbox | RefuseRows):
             self._queue(self._outbox, statement, answered)
         elif isinstance(statement, _OF_NODE):
             self._queue(self._node, statement, answered)

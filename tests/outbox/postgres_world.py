@@ -56,6 +56,7 @@ class Shop:
     async def execute(self, *statements: str) -> Any:
         """Runs statements, each in a transaction of its own; returns the first column of the last."""
         async with await sql.connect(self.dsn) as connection:
+            await connection.execute("reset search_path")
             for statement in statements:
                 cursor = await connection.execute(statement)
             return [row[0] for row in await cursor.fetchall()] if cursor.description else None

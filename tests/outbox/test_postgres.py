@@ -147,7 +147,7 @@ async def test_transactions_that_wait_for_the_same_row_are_in_the_order_of_their
         for connection in (first, third, second):
             await connection.execute("begin")
             await connection.execute("select pg_current_xact_id()")
-        update = "update row set n = n + 1"
+        update = "update public.row set n = n + 1"
         await second.execute(update)
         waiting = asyncio.create_task(first.execute(update))
         await second.execute("select oncelog.produce('events', 'k', 'second'::text)")

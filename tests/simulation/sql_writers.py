@@ -13,8 +13,7 @@ from itertools import count
 from random import Random
 
 from oncelog.broker.log.partition_log import FetchIsolation, PartitionLog
-from oncelog.broker.outbox.rows import LARGEST_BYTES
-from oncelog.broker.storage.shared.tables import OutboxRow
+from oncelog.broker.storage.shared.tables import LARGEST_BYTES, OutboxRow
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
 from tests.fakes.database import Database

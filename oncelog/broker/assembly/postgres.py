@@ -11,6 +11,7 @@ from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartErr
 from oncelog.broker.log.store import LogStore
 from oncelog.broker.observability import space
 from oncelog.broker.observability.outage import OutageLog
+from oncelog.broker.observability.outbox import OutboxLog
 from oncelog.broker.observability.space import SpaceLog
 from oncelog.broker.outbox.feeder import Feeder
 from oncelog.broker.requests.parts import Broker
@@ -96,7 +97,9 @@ def feed_outbox(broker: Broker) -> None:
     """Begin to take what SQL transactions of the same database produce."""
     store = broker.logs.store
     if isinstance(store, SharedLogStore) and not broker.config.get_bool("oncelog.read.only"):
-        broker.outbox = Feeder(store, broker.topics, broker.metrics, broker.clock, broker.scheduler)
+        listener = OutboxLog(broker.logger, broker.config.place.path)
+        parts = broker.topics, broker.metrics, broker.clock, broker.scheduler
+        broker.outbox = Feeder(store, *parts, listener=listener)
         broker.outbox.start()
 
 

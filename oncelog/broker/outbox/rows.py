@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.storage.shared.tables import OutboxRow
+from oncelog.broker.storage.shared.tables import LARGEST_BYTES, OutboxRow
 from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.partitioning import partition_for_key
 from oncelog.protocol.records.batch import HEADER_SIZE
 from oncelog.protocol.records.record import Record
 
-LARGEST_BYTES = 32 * 1024 * 1024
-"""As the relay takes (`oncelog outbox`)."""
 _RECORD_BYTES = 40
 """What a record has beside key, value and headers, at most: eight numbers of up to five bytes."""
 _HEADER_BYTES = 10
+_JSON_EXPANSION = 6
+"""How much longer headers are as JSON than in a record, at most: two bytes are `["", null], `, one is `\\u0001`. What
+is longer is refused as it came: to make a record of it first would take seconds of the loop, and a gigabyte."""
 
 HeaderList = Sequence[tuple[str, bytes | None]]
 Place = tuple[str, int]
@@ -55,7 +56,9 @@ def sort_rows(rows: Sequence[OutboxRow], find_topic: Callable[[str], KnownTopic 
     refused: list[tuple[int, str]] = []
     for row in rows:
         topic = find_topic(row.topic)
-        if row.topic.startswith("__"):
+        if row.problem:
+            refused.append((row.id, row.problem))
+        elif row.topic.startswith("__"):
             refused.append((row.id, f"{row.topic} is an internal topic"))
         elif row.size_bytes > LARGEST_BYTES:
             refused.append((row.id, f"it has {row.size_bytes:,} bytes, and at most {LARGEST_BYTES:,} are taken"))
@@ -90,6 +93,10 @@ def _pieces(
     for row in rows:
         if config.is_compacted and row.key is None:
             refused.append((row.id, f"{row.topic} is compacted, and the row has no key"))
+            continue
+        if row.headers is not None and len(row.headers) > _JSON_EXPANSION * limit_bytes:
+            size = f"it has {row.size_bytes:,} bytes, and {row.topic} takes {limit_bytes:,} (max.message.bytes)"
+            refused.append((row.id, size))
             continue
         try:
             headers = () if row.headers is None else headers_of(row.headers)

@@ -169,8 +169,11 @@ async def run(
         reporter = Reporter(name, as_json=session.as_json)
         if metrics_listen is not None:
             await _serve(stack, reporter, metrics_listen)
+        is_ours = False
+        """Whether what is installed there may be written to: it was looked at."""
         try:
             relay = await _installed(dsn, name)
+            is_ours = True
 
             def make_feed() -> "Feed":
                 return (TableFeed if relay.carrier == "poll" else SlotFeed)(dsn, name, keep_s)
@@ -187,7 +190,8 @@ async def run(
             await note(None)
             await Relaying(make_feed, target, refusals, reporter, goes_on=go_on).run()
         except OutboxError as error:
-            await note(str(error))
+            if is_ours:
+                await note(str(error))
             fail(f"{error}.", EXIT_FAILED)
     return None
 

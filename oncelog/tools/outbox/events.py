@@ -8,6 +8,8 @@ from struct import Struct, error
 from typing import NamedTuple
 
 from oncelog.broker.outbox.rows import HeaderList, headers_of
+from oncelog.broker.storage.postgres.outbox_rows import read_texts
+from oncelog.broker.storage.shared.tables import LARGEST_BYTES
 from oncelog.tools.outbox.position import Position
 
 _HEAD = Struct(">Bi")
@@ -30,6 +32,8 @@ class Event(NamedTuple):
     timestamp_ms: int | None = None
     problem: str = ""
     """Why it is none, if it cannot be read; it is refused with this."""
+    row: int | None = None
+    """The row of oncelog.outbox that has its key and value, if they are too large to be read."""
 
 
 class Committed(NamedTuple):
@@ -86,3 +90,38 @@ def event_of_message(transaction: int, ordinal: int, data: bytes, timestamp_ms: 
     except (ValueError, error) as problem:
         text = f"a message with the prefix of the outbox that oncelog.produce did not write: {problem}"
         return Event(transaction, ordinal, "", None, data, (), None, timestamp_ms, text)
+
+
+class Texts(NamedTuple):
+    """The text of a row of oncelog.outbox, as the bytes that the database has."""
+
+    topic: bytes | None
+    headers: bytes | None
+    encoding: str
+
+
+def event_of_row(
+    texts: Texts,
+    identity: tuple[int, int],
+    number: int,
+    size_bytes: int,
+    timestamp_ms: int,
+    key: bytes | None = None,
+    value: bytes | None = None,
+    partition: int | None = None,
+) -> Event:
+    """Return the event of a row; one with a `problem` if it can be none, since oncelog.produce did not write it. A row
+    that is too large comes without key, value and headers."""
+    topic, text, problem = read_texts(*texts)
+    headers: HeaderList = ()
+    if size_bytes > LARGEST_BYTES:
+        problem = f"it has {size_bytes:,} bytes, and at most {LARGEST_BYTES:,} are taken"
+    elif not problem and text is not None:
+        try:
+            headers = headers_of(text)
+        except ValueError as error:
+            problem = str(error)
+    if not problem:
+        return Event(*identity, topic, key, value, headers, partition, timestamp_ms)
+    told = f"row {number} of oncelog.outbox: {problem}"
+    return Event(*identity, topic, key, value, (), partition, timestamp_ms, told, number)

@@ -9,7 +9,23 @@ from oncelog.tools.outbox.position import OutboxError, Position
 
 
 class FeedLost(Exception):
-    """Raised if the database is away, or has ended the connection: it passes by itself."""
+    """Raised if the database is away, or has ended the connection: it passes by itself, unless it has a `place`."""
+
+    def __init__(self, message: str, place: "Place | None" = None) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the database was asked for when it failed for a reason that is in the data: it may fail each time."""
+
+    name: str
+    """Which event it was, or which rows."""
+    way: str
+    """What to do, if it fails there again."""
+    resume: Position | None = None
+    """Where `--go-on` continues; None if it cannot pass it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +65,17 @@ class Feed(Protocol):
         """Disconnect; never raises."""
 
 
-def lost(error: BaseException) -> FeedLost | OutboxError:
+_OF_DATA = ("22", "54", "XX")
+"""The classes of SQLSTATE that say something of what is read: no value of its type, beyond PostgreSQL's limits, an
+internal error."""
+
+
+def lost(error: BaseException, place: Place | None = None) -> FeedLost | OutboxError:
     """Return what an error of the database is: one that passes by itself, or a statement that it will never take, for
-    rights that are missing or a table that is gone."""
+    rights that are missing or a table that is gone. `place` is what was read, where the data may be to blame."""
     state = getattr(error, "sqlstate", None) or ""
+    if place is not None and state[:2] in _OF_DATA:
+        return FeedLost(text_of(error), place)
     if state.startswith("42"):
         return OutboxError(f"the database: {text_of(error)}")
     return FeedLost(text_of(error))

@@ -6,6 +6,8 @@ table they have the event's identity as their key, and are there before that tra
 is added once.
 """
 
+import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.outbox.rows import HeaderList
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
 _MOST_ROWS, _MOST_BYTES = 1_000, 8 << 20
+_COLUMNS = "relay, installation, transaction, ordinal, reason, topic, key, value, headers, partition"
+_INSERT = f"insert into {{}} ({_COLUMNS}) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing"
+_COPY = f"""
+insert into {{}} ({_COLUMNS})
+select %s, %s, %s, %s, %s, coalesce(source.topic, %s), source.key, source.value, source.headers, source.partition
+from (select %s::bigint as id) as wanted left join oncelog.outbox as source using (id)
+on conflict do nothing"""
+_dumps = partial(json.dumps, ensure_ascii=False)
+"""As text, since PostgreSQL takes an escape such as `\\u00fc` only if its database is UTF8."""
 REASON, WANTED = "oncelog.outbox.reason", "oncelog.outbox.topic"
 """The headers of a refused event: why, and for which topic it was."""
 
@@ -29,6 +40,8 @@ class Refusals:
         self, name: str, topic: str | None = None, table: str | None = None, dsn: str = "", installation: int = 0
     ) -> None:
         self._name, self.topic, self._table, self._dsn = name, topic, table, dsn
+        self._place: tuple[str, str] | None = None
+        """The table's schema and name, once it is known to be ours."""
         self._installation = installation
         self._known: dict[tuple[int, int], str] = {}
         """Why the broker refused an event that seemed to be one that it takes."""
@@ -48,6 +61,8 @@ class Refusals:
         """Return the event to write instead; None if it goes into a table, with `keep`. Raises OutboxError if there is
         no place for it."""
         if self.topic is not None:
+            if event.row is not None and event.key is None and event.value is None:
+                raise OutboxError(f"{reason}. No topic takes it; --refuse-to table:NAME moves the row aside")
             told = ((REASON, reason.encode()), (WANTED, event.topic.encode()))
             headers: HeaderList = (*event.headers, *told)
             return event._replace(topic=self.topic, headers=headers, partition=None, timestamp_ms=None, problem="")
@@ -72,13 +87,13 @@ class Refusals:
             return
         try:
             async with await connect(self._dsn, self._name) as connection:
-                await make_refused(connection, self._table)
+                self._place = await make_refused(connection, self._table)
         except database_error() as error:
             raise lost(error) from error
 
     async def keep(self) -> None:
         """Commit the rows of refused events, before the transaction that passes them by does. Raises FeedLost."""
-        if not self._rows or self._table is None:
+        if not self._rows or self._place is None:
             return
         from psycopg import sql
         from psycopg.types.json import Jsonb
@@ -86,19 +101,16 @@ class Refusals:
         try:
             if self._connection is None:
                 self._connection = await connect(self._dsn, self._name)
-            statement = sql.SQL(
-                "insert into {} (relay, installation, transaction, ordinal, reason, topic, key, value, headers, "
-                "partition) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing"
-            ).format(sql.Identifier(*self._table.split(".")))
+            place = sql.Identifier(*self._place)
             async with self._connection.transaction(), self._connection.cursor() as cursor:
                 for event, reason in self._rows:
-                    headers = [
-                        (name, None if value is None else value.decode("utf-8", "replace"))
-                        for name, value in event.headers
-                    ]
-                    identity = self._name, self._installation, event.transaction, event.ordinal
-                    record = event.topic, event.key, event.value, Jsonb(headers) if headers else None, event.partition
-                    await cursor.execute(statement, (*identity, reason, *record))
+                    identity = self._name, self._installation, event.transaction, event.ordinal, reason, event.topic
+                    if event.row is not None:  # it has what could not be read
+                        await cursor.execute(sql.SQL(_COPY).format(place), (*identity, event.row))
+                        continue
+                    headers = Jsonb(_texts_of(event.headers), _dumps) if event.headers else None
+                    record = event.key, event.value, headers, event.partition
+                    await cursor.execute(sql.SQL(_INSERT).format(place), (*identity, *record))
         except database_error() as error:
             await self.close()
             raise lost(error) from error
@@ -113,3 +125,8 @@ class Refusals:
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
+
+
+def _texts_of(headers: HeaderList) -> list[tuple[str, str | None]]:
+    """Bytes that are no text stay readable: PostgreSQL's JSON has no others."""
+    return [(name, None if value is None else value.decode("utf-8", "backslashreplace")) for name, value in headers]

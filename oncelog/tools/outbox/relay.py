@@ -11,6 +11,7 @@ position, and whoever finds it ahead knows that something else has read it.
 
 import time
 from collections import deque
+from dataclasses import replace
 from typing import Protocol
 
 from oncelog.client.producing.transaction import Transaction
@@ -58,7 +59,8 @@ class RefusedLater(Exception):
 
 
 class Life:
-    """`is_careful`: the broker refused something, and this life finds out which event it was."""
+    """`is_careful`: the broker refused something, and this life finds out which event it was; or the database failed at
+    something, and this life has all before it in Kafka when it fails there again."""
 
     def __init__(
         self, feed: Feed, target: Target, refusals: Refusals, watcher: Watcher, *, is_careful: bool = False
@@ -74,12 +76,13 @@ class Life:
 
     @property
     def is_careful(self) -> bool:
-        """Whether each event is sent alone, so that one that the broker refuses is known: until twice as many are in
-        Kafka as a transaction has."""
+        """Whether each event is sent alone, so that one that the broker refuses is known, and each SQL transaction is a
+        transaction of its own: until twice as many are in Kafka as a transaction has."""
         return self._careful_count > 0
 
-    async def run(self, *, goes_on: bool) -> None:
-        """Relay until something fails: raises OutboxError, FeedLost, KafkaError, RefusedLater."""
+    async def run(self, *, goes_on: bool, start: Position | None = None) -> None:
+        """Relay until something fails: raises OutboxError, FeedLost, KafkaError, RefusedLater. `start` is behind what
+        the feed found, if something is passed by."""
         self._target.forget_topics()
         stored = await self._target.stored(is_alone=True)
         if stored is not None:
@@ -90,6 +93,8 @@ class Life:
             if await self._target.stored(is_alone=True) == stored:
                 raise
             raise FeedLost("another relay has begun meanwhile") from None
+        if start is not None:
+            position = replace(start, origin=position.origin)
         await self._store(position)
         await self._feed.start(position)
         self.has_begun = True
@@ -140,7 +145,7 @@ class Life:
                     continue
                 self._transaction_count += end is None
                 end = item
-                if self._event_count >= _MOST_EVENTS or time.monotonic() - began_s >= _MOST_S:
+                if self.is_careful or self._event_count >= _MOST_EVENTS or time.monotonic() - began_s >= _MOST_S:
                     return end
             elif end is None:
                 self._items.extend(await self._feed.next(_WAIT_S))

@@ -2,6 +2,9 @@
 
 Owns: which failures pass by themselves, fencing, what is kept of the last error. Does not own: a life (`relay`).
 
+What is away is waited for without an end. What fails for a reason that is in the data (`feed.Place`) fails again: the
+second time at the same place ends the relay with a sentence, or `--go-on` passes it.
+
 The producer stays the same over all lives, so that a relay that was fenced learns it instead of fencing the other in
 return: a life begins with a transaction, before it takes the slot.
 """
@@ -13,8 +16,8 @@ from contextlib import suppress
 from oncelog.client.producing.producer import Producer
 from oncelog.client.values.errors import KafkaError, ProducerFenced, RetriableError
 from oncelog.tools.outbox.events import Event
-from oncelog.tools.outbox.feed import Feed, FeedLost
-from oncelog.tools.outbox.position import OutboxError
+from oncelog.tools.outbox.feed import Feed, FeedLost, Place
+from oncelog.tools.outbox.position import OutboxError, Position
 from oncelog.tools.outbox.refusals import Refusals
 from oncelog.tools.outbox.relay import Life, RefusedLater, Watcher
 from oncelog.tools.outbox.target import Target
@@ -41,6 +44,10 @@ class Relaying:
         self._refusals = refusals
         self._watcher = watcher
         self._goes_on = goes_on
+        self._may_pass = goes_on
+        """Whether a place may be passed at which the database fails: once."""
+        self._failed: tuple[str, str] | None = None
+        """What the database said last of something that it cannot hand over, and of what."""
 
     async def run(self) -> None:
         """Relay without an end. Raises OutboxError for what must not go on, KafkaError for what does not pass; until it
@@ -50,15 +57,19 @@ class Relaying:
             await self._check()
             await target.take_over()
             is_careful = False
+            passed: Position | None = None
             try:
                 while True:
                     feed = self._make_feed()
                     life = Life(feed, target, self._refusals, self._watcher, is_careful=is_careful)
-                    is_careful = False
+                    is_careful, passing = False, None
                     try:
-                        await life.run(goes_on=self._goes_on)
+                        await life.run(goes_on=self._goes_on, start=passed)
                     except FeedLost as error:
                         problem = f"the database: {error}"
+                        if error.place is not None:
+                            # With what was committed before it in Kafka, so that nothing else is passed by.
+                            passing, is_careful = self._pass(str(error), error.place), True
                     except RefusedLater as error:
                         problem, is_careful = str(error), True
                     except ProducerFenced as error:
@@ -72,11 +83,24 @@ class Relaying:
                     finally:
                         await feed.close()
                     if life.has_begun:
-                        self._goes_on = False  # it was meant for the beginning
+                        self._goes_on, passed = False, None  # it was meant for the beginning
+                    passed = passing or passed
                     self._watcher.on_trouble(problem)
                     await asyncio.sleep(_PAUSE_S)
             finally:
                 await self._refusals.close()
+
+    def _pass(self, error: str, place: Place) -> Position | None:
+        """Return where the next life begins, if not where this one came to. Raises OutboxError for what fails twice."""
+        is_same = self._failed == (error, place.name)
+        self._failed = error, place.name
+        if not is_same:
+            return None
+        if not self._may_pass or place.resume is None:
+            raise OutboxError(f"the database cannot hand over {place.name} ({error}), twice: {place.way}")
+        self._may_pass = False
+        self._watcher.on_trouble(f"passed, since it cannot be read ({error}): {place.name}, and what was behind it")
+        return place.resume
 
     async def _check(self) -> None:
         """Raise what is against a start, before another relay of this name is fenced for it."""

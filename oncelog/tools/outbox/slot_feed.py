@@ -20,9 +20,9 @@ from datetime import timedelta
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.outbox.rows import HeaderList, headers_of
-from oncelog.tools.outbox.events import Committed, Event, Item, event_of_message
-from oncelog.tools.outbox.feed import Backlog, FeedLost, lost
+from oncelog.broker.storage.shared.tables import LARGEST_BYTES
+from oncelog.tools.outbox.events import Committed, Event, Item, Texts, event_of_message, event_of_row
+from oncelog.tools.outbox.feed import Backlog, FeedLost, Place, lost
 from oncelog.tools.outbox.position import FoundSlot, Origin, OutboxError, Position, lsn_of, lsn_text, start_at_slot
 from oncelog.tools.outbox.sql import (
     PREFIX,
@@ -66,6 +66,8 @@ class SlotFeed:
         self._stream: ReplicationStream | None = None
         self._origin = Origin("", "", 0, 0)
         self._secret = b""
+        self._encoding = "UTF8"
+        """Of the database, which text has that comes over the stream."""
         self._has_table = False
         self._transaction = self._ordinal = 0
         self._time_ms = 0
@@ -124,6 +126,7 @@ class SlotFeed:
             [self._name],
         )
         self._secret = await secret(connection)
+        self._encoding = connection.info.parameter_status("server_encoding") or "UTF8"
         system, timeline = await stream.identify()
         history = await stream.history(timeline)
         begins = history[-1].lsn if history else 0
@@ -161,7 +164,7 @@ class SlotFeed:
         try:
             messages = await self._open_stream().read(timeout_s)
         except StreamEnded as error:
-            raise FeedLost(str(error)) from error
+            raise lost(error, self._place()) from error
         items: list[Item] = []
         for message in messages:
             if message[:1] == b"w":
@@ -169,6 +172,20 @@ class SlotFeed:
             elif message[:1] == b"k":
                 self._on_keepalive(message, items)
         return items
+
+    def _place(self) -> Place:
+        """What comes next, of which the server may fail to send something."""
+        way = "look at the server's log, and at the publication oncelog_outbox"
+        if not self._is_open:
+            return Place(f"what was committed after {lsn_text(self._received or self._stored)}", way)
+        kept = ". Its rows are in oncelog.outbox, unless they were deleted" if self._has_table else ""
+        position = Position(self._origin, self._transaction + 1, self._last_event, self._time_ms)
+        return Place(
+            f"event {self._ordinal + 1} of the SQL transaction at {lsn_text(self._transaction)}",
+            "`oncelog outbox run --go-on` continues behind this SQL transaction: what it published is not written, "
+            f"none of it{kept}",
+            position,
+        )
 
     def _on_keepalive(self, message: bytes, items: list[Item]) -> None:
         lsn, now_us, wants_report = _KEEPALIVE.unpack_from(message, 1)
@@ -248,36 +265,16 @@ class SlotFeed:
         columns = self._columns.get(_INT.unpack_from(message, at)[0])
         if columns is None:
             return None
-        place = at + _INT.size + 1 + _COLUMNS.size
-        row: dict[str, bytes | None] = {}
-        for name in columns:
-            kind = message[place : place + 1]
-            place += 1
-            if kind == b"t":
-                (length,) = _INT.unpack_from(message, place)
-                place += _INT.size
-                row[name] = message[place : place + length]
-                place += length
-            else:
-                row[name] = None
-        value, problem = _bytea(row["value"]), ""
-        headers: HeaderList
-        try:
-            topic = (row["topic"] or b"").decode()
-            headers = () if row["headers"] is None else headers_of(row["headers"])
-        except ValueError as error:
-            topic, headers, problem = "", (), f"row {row['id']!r} of oncelog.outbox: {error}"
-        return Event(
-            self._transaction,
-            self._ordinal,
-            topic,
-            _bytea(row["key"]),
-            value,
-            headers,
-            None if row["partition"] is None else int(row["partition"]),
-            self._time_ms,
-            problem,
-        )
+        row = _row_of(message, at + _INT.size + 1 + _COLUMNS.size, columns)
+        key, value, headers = row["key"], row["value"], row["headers"]
+        size = sum(len(each) for each in (key, value, headers) if each is not None)
+        number = int.from_bytes(row["id"] or b"", signed=True)
+        partition = None if row["partition"] is None else int.from_bytes(row["partition"], signed=True)
+        identity = self._transaction, self._ordinal
+        if size > LARGEST_BYTES:
+            return event_of_row(Texts(row["topic"], None, self._encoding), identity, number, size, self._time_ms)
+        texts = Texts(row["topic"], headers[1:] if headers else None, self._encoding)  # behind the version of jsonb
+        return event_of_row(texts, identity, number, size, self._time_ms, key, value, partition)
 
     async def _clean_often(self) -> None:
         """Delete rows that are in Kafka, for as long as this feed is read."""
@@ -354,8 +351,19 @@ class SlotFeed:
         return self._stream
 
 
-def _bytea(text: bytes | None) -> bytes | None:
-    return None if text is None else bytes.fromhex(text[2:].decode())
+def _row_of(message: bytes, place: int, columns: Sequence[str]) -> dict[str, bytes | None]:
+    """Return the columns as the server's types send them."""
+    row: dict[str, bytes | None] = {}
+    for name in columns:
+        is_there = message[place : place + 1] == b"b"
+        place += 1
+        row[name] = None
+        if is_there:
+            (length,) = _INT.unpack_from(message, place)
+            place += _INT.size
+            row[name] = message[place : place + length]
+            place += length
+    return row
 
 
 def _time_ms(microseconds: int) -> int:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from oncelog.broker.storage.postgres.produce import CHANNEL, definitions, functions
+from oncelog.broker.storage.postgres.owners import OF_OUTBOX, PINNED_PATH, question, stranger_of, table_named
+from oncelog.broker.storage.postgres.produce import NOTIFY, definitions, functions
 from oncelog.tools.outbox.position import OutboxError, Position, lsn_of, lsn_text
 
 if TYPE_CHECKING:
@@ -23,11 +24,20 @@ PREFIX = "oncelog"
 PUBLICATION = "oncelog_outbox"
 LEAST_VERSION = 140000
 DEFAULT_NAME = "oncelog_outbox"
-_SETTINGS = ("set statement_timeout = 0", "set lock_timeout = 0", "set bytea_output = hex", "set datestyle = iso")
+SCHEMA = "oncelog"
+_LOCK = "select pg_advisory_xact_lock(7954872183301440870)"
+"""For those who install at the same time; nobody else has this number."""
+_SETTINGS = (
+    PINNED_PATH,
+    "set statement_timeout = 0",
+    "set lock_timeout = 0",
+    "set bytea_output = hex",
+    "set datestyle = iso",
+)
 """What a database or a role may have otherwise, and by which values would be read as others."""
 
 _RELAYS = """
-create table if not exists oncelog.relays (
+create table oncelog.relays (
     name text primary key,
     carrier text not null check (carrier in ('wal', 'table', 'poll')),
     slot_lsn pg_lsn,
@@ -38,11 +48,11 @@ create table if not exists oncelog.relays (
     last_error_at timestamptz
 )"""
 _SECRET = """
-create table if not exists oncelog.secret (value bytea primary key)"""
+create table oncelog.secret (value bytea primary key)"""
 _NEW_SECRET = """
 insert into oncelog.secret select uuid_send(gen_random_uuid()) where not exists (select from oncelog.secret)"""
 _TABLE = """
-create table if not exists oncelog.outbox (
+create table oncelog.outbox (
     id bigint generated always as identity primary key,
     topic text not null,
     key bytea,
@@ -53,7 +63,7 @@ create table if not exists oncelog.outbox (
     xid xid8 default pg_current_xact_id(),
     batch bigint
 )"""
-_TABLE_INDEX = "create index if not exists outbox_batch on oncelog.outbox (batch, id)"
+_TABLE_INDEX = "create index outbox_batch on oncelog.outbox (batch, id)"
 
 _TO_LOG = """perform pg_logical_emit_message(true, 'oncelog',
         (select secret.value from oncelog.secret) || '\\x01'::bytea || int4send(coalesce(partition, -1))
@@ -64,10 +74,9 @@ _TO_LOG = """perform pg_logical_emit_message(true, 'oncelog',
            else int4send(octet_length(convert_to(pairs::text, 'UTF8'))) || convert_to(pairs::text, 'UTF8') end);"""
 _TO_TABLE = """insert into oncelog.outbox (topic, key, value, headers, partition)
         values (topic, key, value, pairs, partition);"""
-_WAKE = f"perform pg_notify('{CHANNEL}', '');"
 _FUNCTIONS = functions("oncelog")
 _REFUSED = """
-create table if not exists {table} (
+create table {table} (
     relay text not null,
     installation bigint not null,
     transaction bigint not null,
@@ -108,9 +117,9 @@ class Relay:
     """Which installation of this name: when it was made, in microseconds."""
 
 
-async def connect(dsn: str, name: str = DEFAULT_NAME, **options: Any) -> "AsyncConnection[Any]":
-    """Return a connection, each of whose statements commits by itself. Raises OutboxError without psycopg, and
-    psycopg.OperationalError."""
+async def connect(dsn: str, name: str = DEFAULT_NAME, encoding: str = "UTF8", **options: Any) -> "AsyncConnection[Any]":
+    """Return a connection, each of whose statements commits by itself, and whose text has this encoding. Raises
+    OutboxError without psycopg, and psycopg.OperationalError."""
     try:
         from psycopg import AsyncConnection
     except ImportError as error:
@@ -118,7 +127,7 @@ async def connect(dsn: str, name: str = DEFAULT_NAME, **options: Any) -> "AsyncC
 
         raise OutboxError(f"the outbox needs psycopg ({error}): {how_to_install('postgres')}") from error
     connection = await AsyncConnection.connect(
-        dsn, autocommit=True, application_name=f"oncelog-outbox {name}", client_encoding="UTF8", **options
+        dsn, autocommit=True, application_name=f"oncelog-outbox {name}", client_encoding=encoding, **options
     )
     for setting in _SETTINGS:
         await connection.execute(setting)
@@ -135,8 +144,17 @@ def database_error() -> type[Exception]:
     return found
 
 
+async def check_owners(connection: "AsyncConnection[Any]", *, reads: bool) -> None:
+    """Raises OutboxError before anything is read from, or written to, what a stranger could have made."""
+    rows = await connection.execute(question("%s", "%s", reads=reads), [SCHEMA, OF_OUTBOX])
+    found = stranger_of(await rows.fetchall())
+    if found is not None:
+        raise OutboxError(found.sentence)
+
+
 async def find_relay(connection: "AsyncConnection[Any]", name: str) -> Relay | None:
-    """Return what was installed under this name."""
+    """Return what was installed under this name. Raises OutboxError if a stranger could have done it."""
+    await check_owners(connection, reads=True)
     found = await one(connection, "select to_regclass('oncelog.relays') is not null")
     if not found[0]:
         return None
@@ -205,9 +223,8 @@ async def install(
     connection: "AsyncConnection[Any]", name: str, carrier: Carrier, grants: Sequence[str], *, replace_slot: bool
 ) -> list[str]:
     """Make what is missing, and return a sentence for each. Raises OutboxError, and psycopg.Error."""
-    from psycopg import sql
-
     await check_server(connection, is_logical=carrier != "poll")
+    await check_owners(connection, reads=False)
     await _check_broker(connection)
     done: list[str] = []
     known = await find_relay(connection, name)
@@ -217,9 +234,12 @@ async def install(
             "it first, or choose another --name"
         )
     async with connection.transaction():
-        await connection.execute("create schema if not exists oncelog")
-        await connection.execute(_RELAYS)
-        await connection.execute(_SECRET)
+        await connection.execute(_LOCK)
+        if not await _is_there(connection, "to_regnamespace", SCHEMA):
+            await connection.execute("create schema oncelog")
+        await check_owners(connection, reads=False)
+        await _create(connection, "oncelog.relays", _RELAYS)
+        await _create(connection, "oncelog.secret", _SECRET)
         await connection.execute(_NEW_SECRET)
         await connection.execute(
             "insert into oncelog.relays (name, carrier) values (%s, %s)"
@@ -238,15 +258,25 @@ async def install(
                 f"carrier, and a table that is polled has one relay"
             )
         if carrier != "wal":
-            await connection.execute(_TABLE)
-            await connection.execute(_TABLE_INDEX)
+            await _create(connection, "oncelog.outbox", _TABLE)
+            await _create(connection, "oncelog.outbox_batch", _TABLE_INDEX)
         if carrier != "poll":
             await _publish(connection, with_table=carrier == "table")
     done.append(f"schema oncelog, relay {name} with carrier {carrier}")
     if carrier != "poll":
         done.extend(await _make_slot(connection, name, has_table=carrier == "table", replace=replace_slot))
-    async with connection.transaction():  # last: what is produced is read from the slot's beginning
-        body = _TO_LOG if carrier == "wal" else _TO_TABLE if carrier == "table" else f"{_TO_TABLE} {_WAKE}"
+    await _make_functions(connection, carrier, grants)  # last: what is produced is read from the slot's beginning
+    done.append("functions oncelog.produce(topic, key, value, headers, partition), for bytea, text and jsonb")
+    done.extend(f"rights of {role}: to call them" for role in grants)
+    return done
+
+
+async def _make_functions(connection: "AsyncConnection[Any]", carrier: Carrier, grants: Sequence[str]) -> None:
+    """As this release has them; rights that were granted stay."""
+    from psycopg import sql
+
+    body = _TO_LOG if carrier == "wal" else _TO_TABLE if carrier == "table" else f"{_TO_TABLE} {NOTIFY}"
+    async with connection.transaction():
         for definition in definitions("oncelog", body):
             await connection.execute(definition)
         for function in _FUNCTIONS:
@@ -258,9 +288,16 @@ async def install(
                 await connection.execute(
                     sql.SQL("grant execute on function {} to {}").format(sql.SQL(function), grantee)
                 )
-    done.append("functions oncelog.produce(topic, key, value, headers, partition), for bytea, text and jsonb")
-    done.extend(f"rights of {role}: to call them" for role in grants)
-    return done
+
+
+async def _is_there(connection: "AsyncConnection[Any]", look: str, name: str) -> bool:
+    return bool((await one(connection, f"select {look}(%s) is not null", [name]))[0])
+
+
+async def _create(connection: "AsyncConnection[Any]", name: str, statement: str) -> None:
+    """Make what is not there. What is there was looked at (`check_owners`); what comes between is an error."""
+    if not await _is_there(connection, "to_regclass", name):
+        await connection.execute(statement)
 
 
 async def _publish(connection: "AsyncConnection[Any]", *, with_table: bool) -> None:
@@ -398,13 +435,38 @@ async def note_error(connection: "AsyncConnection[Any]", name: str, text: str | 
     )
 
 
-async def make_refused(connection: "AsyncConnection[Any]", table: str) -> None:
-    """Make the table for what the target refuses, if it is not there."""
+async def place_of(connection: "AsyncConnection[Any]", table: str) -> tuple[str, str]:
+    """Return the schema and the name of a table that `--refuse-to` names: without a schema it is in the one that the
+    role and the database have for new tables."""
+    schema, _, name = table.rpartition(".")
+    if not schema:
+        await connection.execute("reset search_path")
+        schema = (await one(connection, "select pg_catalog.current_schema()"))[0]
+        await connection.execute(PINNED_PATH)
+    if not schema:
+        raise OutboxError(f"--refuse-to table:{table}: there is no schema for it; write table:SCHEMA.{name}")
+    return schema, name
+
+
+async def make_refused(connection: "AsyncConnection[Any]", table: str) -> tuple[str, str]:
+    """Make the table for what the target refuses, if it is not there; return its schema and name. Raises
+    OutboxError."""
     from psycopg import sql
 
-    if (await one(connection, "select to_regclass(%s) is not null", [table]))[0]:
-        return
-    await connection.execute(sql.SQL(_REFUSED).format(table=sql.Identifier(*table.split("."))))
+    place = await place_of(connection, table)
+    identifier = sql.Identifier(*place)
+    if not await _is_there(connection, "to_regclass", identifier.as_string(connection)):
+        await connection.execute(sql.SQL(_REFUSED).format(table=identifier))
+    await check_refused(connection, *place)
+    return place
+
+
+async def check_refused(connection: "AsyncConnection[Any]", schema: str, name: str) -> None:
+    """Raises OutboxError if a stranger could have made the table for what the target refuses."""
+    statement = question("%s", "%s", reads=True, is_whole=False)
+    found = stranger_of(await (await connection.execute(statement, [schema, table_named(name)])).fetchall())
+    if found is not None:
+        raise OutboxError(f"--refuse-to table:{schema}.{name}: {found.sentence}; or name another table")
 
 
 async def one(connection: "AsyncConnection[Any]", statement: str, arguments: Sequence[object] = ()) -> Any:

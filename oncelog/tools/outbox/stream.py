@@ -23,18 +23,25 @@ _MOST_MESSAGES, _MOST_BYTES = 4_000, 4 << 20
 
 
 class StreamEnded(Exception):
-    """Raised if the server ends the stream or the connection; the message is the server's."""
+    """Raised if the server ends the stream or the connection; the message and its SQLSTATE are the server's."""
+
+    def __init__(self, message: str, sqlstate: str = "") -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
 
 
 class ReplicationStream:
     def __init__(self, connection: "AsyncConnection[Any]") -> None:
         self._connection = connection
         self._pg = connection.pgconn
+        self._end: StreamEnded | None = None
+        """Raised by the next read: what was there before it is handed over first."""
 
     @classmethod
     async def connect(cls, dsn: str, name: str) -> Self:
-        """Raises psycopg.OperationalError."""
-        return cls(await connect(dsn, name, replication="database"))
+        """Text comes as the bytes that the database has: a conversion that fails would end each stream at the same
+        place. Raises psycopg.OperationalError."""
+        return cls(await connect(dsn, name, encoding="SQL_ASCII", replication="database"))
 
     async def close(self) -> None:
         await self._connection.close()
@@ -52,7 +59,7 @@ class ReplicationStream:
         """Raises StreamEnded if the server refuses."""
         command = (
             f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(lsn)} '
-            f"(proto_version '1', publication_names '{PUBLICATION}', messages 'true')"
+            f"(proto_version '1', publication_names '{PUBLICATION}', messages 'true', binary 'true')"
         )
         await self._ask(command)
 
@@ -77,22 +84,26 @@ class ReplicationStream:
         found: list[bytes] = []
         size_bytes = 0
         while len(found) < _MOST_MESSAGES and size_bytes < _MOST_BYTES:
+            if self._end is not None:
+                raise self._end
             try:
                 size, data = self._pg.get_copy_data(1)
             except database_error() as error:
-                raise StreamEnded(self._problem(str(error))) from error
+                size, data = -1, str(error)
             if size == 0:
                 break
             if size < 0:
-                raise StreamEnded(self._problem(""))
+                self._end = self._problem(str(data))
+                if found:
+                    break
+                continue
             found.append(bytes(data))
             size_bytes += size
         return found
 
-    def _problem(self, text: str) -> str:
+    def _problem(self, text: str) -> StreamEnded:
         result = self._pg.get_result()
-        told = result.error_message.decode(errors="replace") if result is not None else ""
-        return " ".join((told or text or "the server has ended the stream").split())
+        return _ended(result, text or "the server has ended the stream")
 
     def _consume(self) -> None:
         try:
@@ -121,8 +132,7 @@ class ReplicationStream:
             self._consume()
         result = self._pg.get_result()
         if result is None or result.status not in (ExecStatus.COPY_BOTH, ExecStatus.TUPLES_OK):
-            told = "no answer" if result is None else result.error_message.decode(errors="replace")
-            raise StreamEnded(" ".join(told.split()))
+            raise _ended(result, "no answer")
         return result
 
     async def _rows(self, command: str) -> list[list[str]]:
@@ -134,3 +144,13 @@ class ReplicationStream:
         while self._pg.get_result() is not None:
             pass
         return rows
+
+
+def _ended(result: Any, otherwise: str) -> StreamEnded:
+    """Return what a result says of the end."""
+    from psycopg.pq import DiagnosticField
+
+    if result is None:
+        return StreamEnded(otherwise)
+    said = " ".join(result.error_message.decode(errors="replace").split())
+    return StreamEnded(said or otherwise, (result.error_field(DiagnosticField.SQLSTATE) or b"").decode())

@@ -17,10 +17,11 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.outbox.rows import HeaderList, headers_of
+from oncelog.broker.storage.postgres.outbox_rows import MEASURED, READ
 from oncelog.broker.storage.postgres.produce import CHANNEL
-from oncelog.tools.outbox.events import Committed, Event, Item
-from oncelog.tools.outbox.feed import Backlog, FeedLost, lost
+from oncelog.broker.storage.shared.tables import LARGEST_BYTES
+from oncelog.tools.outbox.events import Committed, Item, Texts, event_of_row
+from oncelog.tools.outbox.feed import Backlog, FeedLost, Place, lost
 from oncelog.tools.outbox.position import FoundTable, Origin, OutboxError, Position, start_at_table
 from oncelog.tools.outbox.sql import check_server, connect, database_error, find_relay, one
 
@@ -31,20 +32,23 @@ _MOST_ROWS = 50_000
 """The rows of a batch, which is one transaction of Kafka's, if there are as many small SQL transactions."""
 _BATCH = """
 with waiting as (
-    select xid, max(id) as last, count(*) as rows from oncelog.outbox where batch is null group by xid
+    select coalesce(xid, '0') as xid, max(id) as last, count(*) as rows
+    from oncelog.outbox where batch is null group by 1
 ), counted as (
     select xid, sum(rows) over (order by last) - rows as before from waiting
 ), made as (
     update oncelog.outbox set batch = %(batch)s from counted
-    where outbox.batch is null and outbox.xid = counted.xid and counted.before < %(most)s
-    returning coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0) as size
+    where outbox.batch is null and coalesce(outbox.xid, '0') = counted.xid and counted.before < %(most)s
+    returning coalesce(octet_length(value), 0)::bigint + coalesce(octet_length(key), 0)
+        + coalesce(pg_column_size(headers || '[]'::jsonb), 0) as size
 )
 select count(*), coalesce(sum(size), 0) from made"""
 _CHUNK_ROWS, _CHUNK_BYTES = 2_000, 4 << 20
 _LEAST_CLEAN_S, _CLEAN_S = 0.5, 60.0
 """How often rows are deleted: at most, and at least those that stay for a while."""
-_ROWS = """
-select id, topic, key, value, headers::text, partition, at from oncelog.outbox where batch = %s order by id"""
+_ROWS = f"""
+with batch as (select {MEASURED.format(largest=LARGEST_BYTES)} from oncelog.outbox where batch = %s)
+select {READ.format(largest=LARGEST_BYTES)} from batch order by id"""
 _FIRST_ROWS = 20
 
 
@@ -61,6 +65,8 @@ class TableFeed:
         self._rows: AsyncServerCursor[Any] | None = None
         self._ordinal = 0
         self._time_ms = 0
+        self._encoding = "UTF8"
+        """Of the database, which text has that comes from it."""
         self._chunk_rows = _FIRST_ROWS
         self._is_small = False
         """Whether the next batch is known to fit into memory."""
@@ -74,6 +80,7 @@ class TableFeed:
             if relay is None:
                 raise OutboxError(f"no relay {self._name} is installed in this database: `oncelog outbox install DSN`")
             row = await one(connection, "select system_identifier::text, current_database() from pg_control_system()")
+            self._encoding = connection.info.parameter_status("server_encoding") or "UTF8"
             await connection.execute(f"listen {CHANNEL}")
         except database_error() as error:
             raise lost(error) from error
@@ -112,7 +119,17 @@ class TableFeed:
                 self._rows = await self._open_batch()
             return await self._chunk(self._rows)
         except database_error() as error:
-            raise lost(error) from error
+            raise lost(error, self._place()) from error
+
+    def _place(self) -> Place:
+        """What is read next."""
+        is_made = self._done < self._last_batch
+        which = f"batch {self._done + 1}" if is_made else "no batch"
+        where = f"batch = {self._done + 1}" if is_made else "batch is null"
+        return Place(
+            f"the rows of oncelog.outbox in {which}",
+            f"one of those `where {where}` cannot be read: mend or delete it, and start again",
+        )
 
     async def _make_batch(self) -> bool:
         """Return whether there was something to make one of."""
@@ -175,16 +192,13 @@ class TableFeed:
         """Return the events of rows, and their bytes."""
         items: list[Item] = []
         size_bytes = 0
-        for number, topic, key, value, headers, partition, at in rows:
-            self._time_ms = int(at.timestamp() * 1000)
+        for number, topic, key, value, headers, partition, at_ms, row_bytes in rows:
+            self._time_ms = at_ms
             identity = self._done + 1, self._ordinal
             self._ordinal += 1
-            try:
-                items.append(Event(*identity, topic, key, value, _headers(headers), partition, self._time_ms))
-            except ValueError as error:
-                problem = f"row {number} of oncelog.outbox: {error}"
-                items.append(Event(*identity, topic, key, value, (), partition, self._time_ms, problem))
-            size_bytes += len(key or b"") + len(value or b"")
+            texts = Texts(topic, headers, self._encoding)
+            items.append(event_of_row(texts, identity, number, row_bytes, at_ms, key, value, partition))
+            size_bytes += len(key or b"") + len(value or b"") + len(headers or b"")
         return items, size_bytes
 
     async def on_stored(self, position: Position) -> None:
@@ -222,7 +236,3 @@ class TableFeed:
         if self._sql is None:
             raise FeedLost("it is not open")
         return self._sql
-
-
-def _headers(text: str | None) -> HeaderList:
-    return () if text is None else headers_of(text)

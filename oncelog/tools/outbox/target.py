@@ -178,7 +178,7 @@ class Target:
 
 
 def _misfit(event: Event, facts: TopicFacts) -> str:
-    if event.partition is not None and event.partition >= facts.partition_count:
+    if event.partition is not None and not 0 <= event.partition < facts.partition_count:
         return f"{event.topic} has {facts.partition_count} partitions, and no {event.partition}"
     if event.key is None and facts.is_compacted:
         return f"{event.topic} is compacted, and the event has no key"

@@ -6,8 +6,7 @@ import pytest
 
 from oncelog.broker.log.partition_log import FetchIsolation
 from oncelog.broker.outbox.feeder import Feeder
-from oncelog.broker.outbox.rows import LARGEST_BYTES
-from oncelog.broker.storage.shared.tables import AppendRound, OutboxRow, RefuseRows
+from oncelog.broker.storage.shared.tables import LARGEST_BYTES, AppendRound, OutboxRow, RefuseRows
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from oncelog.protocol.partitioning import partition_for_key
 from oncelog.protocol.records.batch import iter_batches

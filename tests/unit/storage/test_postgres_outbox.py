@@ -203,7 +203,7 @@ async def test_headers_and_a_partition_come_as_they_were_given() -> None:
     dsn, schema = new_schema()
     async with _statements(dsn, schema) as statements, _connection(dsn, schema) as sql:
         await sql.execute("""select produce('topic', null::bytea, null, '{"a": 1.10, "b": null}', 7)""")
-        ((row,), _) = await _of(statements.ask(_ALL))
+        (row,) = (await _of(statements.ask(_ALL))).rows
         assert (row.topic, row.partition, row.key, row.value) == ("topic", 7, None, None)
         assert row.headers == '[["a", "1.10"], ["b", null]]'
 

@@ -5,8 +5,17 @@ in the same database, or to a relay (`oncelog.tools.outbox`). What is wrong fail
 nothing is lost. Who may call it is a GRANT.
 
 pg_temp is last in the search path: types and functions that a caller has there are not taken for PostgreSQL's. Headers
-become pairs of text, so that a number stays as it was written.
+become pairs of text, so that a number stays as it was written. They are UTF-8, whatever the database has: one of
+SQL_ASCII takes any bytes for text, and no record could have them.
+
+The size is that of what is carried, before PostgreSQL compresses it: a few megabytes of a table may be hundreds.
+
+A notification only makes it faster: who takes rows looks for them by itself as well. PostgreSQL prepares no transaction
+that has notified (PREPARE TRANSACTION), so where transactions can be prepared none is sent, unless `oncelog.notify` is
+on.
 """
+
+from oncelog.broker.storage.shared.tables import LARGEST_BYTES
 
 CHANNEL = "oncelog_outbox"
 """Of the notification that there are rows."""
@@ -16,6 +25,7 @@ create or replace function {schema}.produce(
 ) returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $produce$
 declare
     pairs jsonb;
+    size bigint := coalesce(octet_length(key), 0)::bigint + coalesce(octet_length(value), 0);
 begin
     if topic is null or topic !~ '^[a-zA-Z0-9._-]{1,249}$' or topic in ('.', '..') then
         raise exception 'oncelog.produce: % is no name of a topic', coalesce(quote_literal(topic), 'null');
@@ -38,6 +48,17 @@ begin
         select jsonb_agg(jsonb_build_array(pair ->> 0, pair ->> 1)) into pairs
         from jsonb_array_elements(headers) as pair;
     end if;
+    if pairs is not null then
+        begin
+            size := size + octet_length(convert_to(pairs::text, 'UTF8'));
+        exception when character_not_in_repertoire or untranslatable_character then
+            raise exception 'oncelog.produce: headers are text in UTF-8: %', sqlerrm using errcode = sqlstate;
+        end;
+    end if;
+    if size > {largest} then
+        raise exception 'oncelog.produce: the record has % bytes, and at most {largest} are taken', size
+        using errcode = 'program_limit_exceeded';
+    end if;
     {carry}
 end
 $produce$"""
@@ -55,9 +76,13 @@ _ARGUMENTS = (
     "text, text, text, jsonb, integer",
     "text, text, jsonb, jsonb, integer",
 )
+NOTIFY = f"""if current_setting('max_prepared_transactions') = '0'
+            or lower(coalesce(current_setting('oncelog.notify', true), '')) in ('on', 'true', 'yes', '1') then
+            perform pg_notify('{CHANNEL}', '');
+        end if;"""
 _TO_OUTBOX = f"""insert into {{schema}}.oncelog_outbox (topic, key, value, headers, partition)
         values (topic, key, value, pairs, partition);
-        perform pg_notify('{CHANNEL}', '');"""
+        {NOTIFY}"""
 
 
 def functions(schema: str) -> tuple[str, ...]:
@@ -66,8 +91,8 @@ def functions(schema: str) -> tuple[str, ...]:
 
 
 def definitions(schema: str, carry: str) -> tuple[str, ...]:
-    """Return the statements that make them, or make them anew: `carry` is what becomes of a record."""
-    base = _BASE.replace("{carry}", carry).replace("{schema}", schema)
+    """Return the statements that make them, or replace them: `carry` is what becomes of a record."""
+    base = _BASE.replace("{carry}", carry).replace("{schema}", schema).replace("{largest}", str(LARGEST_BYTES))
     return base, *(_TEXT.replace("{schema}", schema).replace("{kind}", kind) for kind in ("text", "jsonb"))
 
 

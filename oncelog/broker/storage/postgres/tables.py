@@ -13,10 +13,11 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from asyncpg import Connection, LockNotAvailableError
+from asyncpg import Connection, DataError, InternalServerError, LockNotAvailableError, ProgramLimitExceededError
 
 from oncelog.broker.storage.postgres import nodes
 from oncelog.broker.storage.postgres.asked import PROMISE, check_promise
+from oncelog.broker.storage.postgres.outbox_rows import MEASURED, READ, read_texts
 from oncelog.broker.storage.postgres.pool import Pool
 from oncelog.broker.storage.postgres.produce import CHANNEL
 from oncelog.broker.storage.postgres.session import Ask, Server, Session
@@ -38,6 +39,7 @@ from oncelog.broker.storage.shared.tables import (
     FoundRound,
     GiveBackLease,
     KeepNode,
+    ListOutbox,
     LogRow,
     LookAtLease,
     LookAtOutbox,
@@ -108,15 +110,16 @@ exists (select from oncelog_journal where number = $1::bigint - 1)
 or (select number from oncelog_trim where id = 1) >= $1::bigint - 1, {PROMISE}
 from oncelog_leader where id = 1
 """
-_WAITING = """
+_WAITING = f"""
 with first as (
-  select *, coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0) + coalesce(pg_column_size(headers), 0)
-  as size from oncelog_outbox order by id limit $1),
+  select {MEASURED.format(largest="$3")} from oncelog_outbox
+  where $4::bigint[] is null or id = any($4::bigint[]) order by id limit $1),
 sums as (select *, sum(size) over (order by id) - size as before from first)
-select id, topic, partition, case when size <= $3 then key end, case when size <= $3 then value end, headers,
-(extract(epoch from at) * 1000)::bigint, size, extract(epoch from clock_timestamp() - at)::float * 1000
+select {READ.format(largest="$3")}, extract(epoch from clock_timestamp() - at)::float * 1000
 from sums where before < $2 order by id
 """
+_UNREADABLE = (DataError, ProgramLimitExceededError, InternalServerError)
+"""What a value is to blame for, and neither the connection nor the server."""
 _REFUSE = """
 with gone as (
   delete from oncelog_outbox using unnest($1::bigint[], $2::text[]) as refused(id, reason)
@@ -257,8 +260,33 @@ async def _find_round(connection: Connection, statement: FindRound) -> _Promised
 
 
 async def _look_at_outbox(connection: Connection, statement: LookAtOutbox) -> WaitingRows:
-    found = await connection.fetch(_WAITING, statement.row_count, statement.size_bytes, statement.largest_bytes)
-    return WaitingRows([OutboxRow(*row[:-1]) for row in found], found[0][-1] if found else 0)
+    limits = statement.row_count, statement.size_bytes, statement.largest_bytes
+    try:
+        found = await connection.fetch(_WAITING, *limits, statement.ids)
+    except _UNREADABLE as error:
+        return WaitingRows((), 0, f"PostgreSQL: {error}")
+    encoding = connection.get_settings().server_encoding
+    return WaitingRows([_outbox_row(encoding, *row[:-1]) for row in found], found[0][-1] if found else 0)
+
+
+def _outbox_row(
+    encoding: str,
+    row_id: int,
+    topic: bytes | None,
+    key: bytes | None,
+    value: bytes | None,
+    headers: bytes | None,
+    partition: int | None,
+    at_ms: int,
+    size_bytes: int,
+) -> OutboxRow:
+    name, text, problem = read_texts(topic, headers, encoding)
+    return OutboxRow(row_id, name, partition, key, value, text, at_ms, size_bytes, problem)
+
+
+async def _list_outbox(connection: Connection, statement: ListOutbox) -> list[int]:
+    rows = await connection.fetch("select id from oncelog_outbox order by id limit $1", statement.row_count)
+    return [row_id for (row_id,) in rows]
 
 
 async def _refuse_rows(connection: Connection, statement: RefuseRows) -> None:
@@ -380,6 +408,7 @@ _ASKED: dict[type, Callable[[Connection, Any], Awaitable[Any]]] = {
     AppendRound: _append_round,
     FindRound: _find_round,
     LookAtOutbox: _look_at_outbox,
+    ListOutbox: _list_outbox,
     FetchChunk: _fetch_chunk,
 }
 _WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[str | None]]] = {
@@ -509,7 +538,7 @@ class PostgresTables:
             session = self._node
         elif isinstance(statement, FetchChunk):
             session = self._fetches
-        elif isinstance(statement, LookAtOutbox | RefuseRows):
+        elif isinstance(statement, LookAtOutbox | ListOutbox | RefuseRows):
             session = self._outbox
         else:
             session = self._reads if type(statement) in _ASKED else self._beside

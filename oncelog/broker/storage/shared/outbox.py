@@ -10,7 +10,7 @@ Owns: which rows the next round deletes. Does not own: what becomes of a row, an
 from collections.abc import Callable, Mapping, Sequence
 
 from oncelog.broker.storage.shared.statements import Statements
-from oncelog.broker.storage.shared.tables import LookAtOutbox, RefuseRows, WaitingRows
+from oncelog.broker.storage.shared.tables import ListOutbox, LookAtOutbox, RefuseRows, WaitingRows
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock
 
@@ -26,7 +26,7 @@ class SharedOutbox:
         self._next_round = next_round
         self._ids: list[int] = []
         """The rows of the next round."""
-        self._taken_count = self._refused_count = 0
+        self._taken_count = self._refused_count = self._failed_count = 0
         self._on_rows: Callable[[], None] | None = None
         self._waiting_since_ms: float | None = None
 
@@ -39,14 +39,26 @@ class SharedOutbox:
         if self._on_rows is not None:
             self._on_rows()
 
-    def look(self, row_count: int, size_bytes: int, largest_bytes: int) -> Completion[WaitingRows]:
-        """The first rows that wait, those of the next round among them. Fails with OSError."""
+    def look(
+        self, row_count: int, size_bytes: int, largest_bytes: int, ids: tuple[int, ...] | None = None
+    ) -> Completion[WaitingRows]:
+        """The first rows that wait, those of the next round among them; of `ids`, if some are named. Fails with
+        OSError."""
 
-        def on_seen(seen: WaitingRows) -> WaitingRows:
-            self._waiting_since_ms = self._clock.monotonic_ms() - seen.waited_ms if seen.rows else None
-            return seen
+        def on_seen(answer: Completion[WaitingRows]) -> None:
+            if answer.error is not None or answer.result().problem:
+                self._failed_count += 1
+            elif ids is None:
+                seen = answer.result()
+                self._waiting_since_ms = self._clock.monotonic_ms() - seen.waited_ms if seen.rows else None
 
-        return self._statements.ask(LookAtOutbox(row_count, size_bytes, largest_bytes)).map(on_seen)
+        looked = self._statements.ask(LookAtOutbox(row_count, size_bytes, largest_bytes, ids))
+        looked.then(on_seen)
+        return looked
+
+    def ids(self, row_count: int) -> Completion[Sequence[int]]:
+        """The ids of the first rows that wait. Fails with OSError."""
+        return self._statements.ask(ListOutbox(row_count))
 
     def take(self, ids: Sequence[int]) -> Completion[None]:
         """The next round deletes these rows. Call it in the turn in which their records were appended. Completes when
@@ -71,5 +83,6 @@ class SharedOutbox:
         return {
             "outbox_rows": self._taken_count,
             "outbox_refused_rows": self._refused_count,
+            "outbox_failed_looks": self._failed_count,
             "outbox_wait_seconds": 0 if since_ms is None else (self._clock.monotonic_ms() - since_ms) / 1000,
         }

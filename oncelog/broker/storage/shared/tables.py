@@ -27,6 +27,8 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 NOBODY = -1
 """In the place of a node id."""
+LARGEST_BYTES = 32 * 1024 * 1024
+"""Key, value and headers of a row of the outbox that is taken: as the relay (`oncelog outbox`) and oncelog.produce."""
 
 
 class Unanswered(OSError):
@@ -114,12 +116,14 @@ class OutboxRow(NamedTuple):
     partition: int | None
     key: bytes | None
     value: bytes | None
-    """Without `key` and `value` if they have more bytes than was asked for."""
+    """Without key, value and headers if they have more bytes than was asked for."""
     headers: str | None
     """Pairs of texts, as JSON."""
     at_ms: int
     """When it was produced, by the clock of the database."""
     size_bytes: int
+    problem: str = ""
+    """Why it can be no record, if it cannot be read: the function did not write it."""
 
 
 class WaitingRows(NamedTuple):
@@ -128,6 +132,9 @@ class WaitingRows(NamedTuple):
     too, or were taken."""
     waited_ms: float
     """How long the first of them has."""
+    problem: str = ""
+    """Why none can be read, if one of them makes PostgreSQL fail the question. The connection and the tables are fine:
+    it fails again each time."""
 
 
 class Statement(Generic[T_co]):
@@ -381,7 +388,16 @@ class LookAtOutbox(Statement[WaitingRows]):
     row_count: int
     size_bytes: int
     largest_bytes: int
-    """Rows that are larger come without key and value."""
+    """Rows that are larger come without key, value and headers."""
+    ids: tuple[int, ...] | None = None
+    """Only these."""
+
+
+@dataclass(frozen=True)
+class ListOutbox(Statement[Sequence[int]]):
+    """The ids of the first rows that wait: at most so many. Nothing else of them is read."""
+
+    row_count: int
 
 
 @dataclass(frozen=True)
