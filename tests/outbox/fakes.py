@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from oncelog.client import Consumer, TopicPartition
 from oncelog.tools.outbox.events import Committed, Event, Item
-from oncelog.tools.outbox.feed import Backlog, FeedLost
+from oncelog.tools.outbox.feed import Backlog, FeedLost, Place
 from oncelog.tools.outbox.position import FoundSlot, Origin, OutboxError, Position, start_at_slot
 from oncelog.tools.outbox.target import Target
 
@@ -24,6 +24,8 @@ class FakeDatabase:
     lost: int = 0
     """How many reads fail, one after the other."""
     _waiting: "list[asyncio.Future[None]]" = field(default_factory=list)
+    unreadable: int | None = None
+    """The end of a SQL transaction whose second event cannot be handed over."""
 
     def commit(self, *values: str, topic: str = "events", **others: object) -> None:
         """Adds a SQL transaction with an event for each value."""
@@ -69,6 +71,8 @@ class FakeFeed:
         self._on_step = on_step
         self._items: list[Item] = []
         self._read = 0
+        self._is_inside = False
+        """Whether the first event was handed over of a SQL transaction whose second cannot be."""
         self.target: Target | None = None
         """Where the position must be before the database is told, if a test looks."""
 
@@ -103,6 +107,13 @@ class FakeFeed:
                     async with asyncio.timeout(timeout_s):
                         await self._database.change()
                 return ()
+            if found[0] == self._database.unreadable:
+                end = found[0]
+                place = Place(f"event 2 at {end}", "--go-on", Position(ORIGIN, end, self._last_event))
+                if self._is_inside:
+                    raise FeedLost("invalid memory alloc request size", place)
+                self._is_inside = True
+                return found[1][:1]
             self._read, events = found
             self._last_event = self._read if events else self._last_event
             self._items = [*events, Committed(Position(ORIGIN, self._read, self._last_event, 1_000_000), 1_000_000)]

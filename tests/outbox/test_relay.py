@@ -304,3 +304,33 @@ async def test_a_target_without_the_position_of_a_slot_that_was_read_is_refused_
         await found.until(database)
     assert await committed(broker.bootstrap_servers) == ["c1", "c2", "c3"]
     assert broker.records(topic_of("shop"))
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+async def test_what_the_database_cannot_hand_over_twice_ends_the_relay_or_is_passed_alone(
+    broker: Broker, goes_on: bool
+) -> None:
+    """All that was committed before it is in Kafka by then, and nothing of its SQL transaction."""
+    database = filled()
+    database.commit("d1", "never")
+    database.unreadable = database.end
+    database.commit("e1")
+    async with running(broker, database, goes_on=goes_on) as found:
+        if goes_on:
+            await found.until(database)
+            assert any("passed, since it cannot be read" in problem for problem in found.notes.problems)
+        else:
+            sentence = r"cannot hand over event 2 at \d+ \(invalid memory alloc request size\), twice: --go-on"
+            with pytest.raises(OutboxError, match=sentence):
+                async with asyncio.timeout(PATIENCE_S):
+                    await found.task
+    expected = ["a1", "a2", "b1", "c1", "c2", "c3"]
+    assert await committed(broker.bootstrap_servers) == [*expected, *(["e1"] if goes_on else [])]
+
+
+async def test_a_database_that_is_away_is_waited_for_however_often_it_says_the_same(broker: Broker) -> None:
+    database = filled()
+    database.lost = 20
+    async with running(broker, database) as found:
+        await found.until(database)
+    assert found.notes.problems.count("the database: it was restarted") == 20

@@ -142,7 +142,21 @@ def refuse_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Feeder, "_feed", both)
 
 
+def look_again_at_what_cannot_be_read(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is found, and nothing is said."""
+    patch.setattr(Feeder, "_find_unreadable", lambda self: self._end_look(may_be_more=False))
+
+
+def refuse_the_first_row_for_one_that_cannot_be_read(patch: pytest.MonkeyPatch) -> None:
+    def hasty(self: Feeder) -> None:
+        self._outbox.ids(1).then(lambda ids: self._refuse_unreadable(ids.result()[0], "a row"))
+
+    patch.setattr(Feeder, "_find_unreadable", hasty)
+
+
 PLANTS: list[Plant] = [
+    look_again_at_what_cannot_be_read,
+    refuse_the_first_row_for_one_that_cannot_be_read,
     delete_in_a_statement_before,
     delete_in_a_statement_after,
     delete_without_the_lease,

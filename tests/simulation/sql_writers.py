@@ -110,13 +110,17 @@ class SqlWriters:
 
     def _produce_untaken(self, transaction: _Transaction) -> None:
         row = self._row(b"k", b"")
-        kind = self._random.choice(["topic", "partition", "size", "largest", "headers"])
+        kind = self._random.choice(["topic", "partition", "size", "largest", "headers", "text", "unreadable"])
+        if kind == "unreadable":  # once it is there, each look fails that reads it
+            self._database.unreadable.add(row.id)
         row = {
             "topic": row._replace(topic="missing"),
             "partition": row._replace(partition=PARTITION_COUNT),
             "size": row._replace(value=b"x" * MAX_MESSAGE_BYTES),
             "largest": row._replace(size_bytes=LARGEST_BYTES + 1),
             "headers": row._replace(headers='["no pair"]'),
+            "text": row._replace(headers=None, problem="its headers are not UTF-8"),
+            "unreadable": row,
         }[kind]
         transaction.rows.append(row)
         transaction.untaken.add(row.id)

@@ -108,6 +108,8 @@ def serve(
         _fail(_NOT_ON_WINDOWS, EXIT_CANNOT_RUN)
     is_read_only = None if read_only is None else str(read_only).lower()
     is_dsn = storage is not None and "://" in storage
+    if storage is not None and "=" in storage and not is_dsn:
+        _fail("--storage: a DSN is a URL here: postgresql://USER@HOST:PORT/DATABASE?NAME=VALUE", EXIT_WRONG_SETTINGS)
     given = (
         ("listeners", listen),
         ("log.dirs", data_dir),

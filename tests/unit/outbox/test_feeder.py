@@ -221,3 +221,35 @@ def test_it_says_how_many_it_took_and_refused_and_how_long_the_oldest_waits(is_t
     world.commit(world.row(partition=0))
     world.virtual.time.advance(3_000)
     assert world.virtual.store.figures()["outbox_wait_seconds"] == 3
+
+
+def test_a_row_at_which_each_look_fails_is_found_moved_aside_and_holds_up_no_other() -> None:
+    """The listener gets it with its reason; the others are records, in their order."""
+    world = World()
+    said: list[tuple[int, str]] = []
+
+    class Listener:
+        def on_failed(self, error: str) -> None: ...
+        def on_passed(self) -> None: ...
+        def on_unreadable(self, row_id: int, error: str) -> None:
+            said.append((row_id, error))
+
+    world.feeder._listener = Listener()
+    rows = [world.row(b"%d" % number, partition=0) for number in range(5)]
+    world.virtual.database.unreadable = {rows[1].id, rows[3].id}
+    world.commit(*rows)
+    assert world.values() == [b"0", b"2", b"4"]
+    assert world.waiting == []
+    assert world.reasons == ["it cannot be read: one of them cannot be read"] * 2
+    assert said == [(rows[1].id, "one of them cannot be read"), (rows[3].id, "one of them cannot be read")]
+    assert world.virtual.store.figures()["outbox_failed_looks"] == 4
+
+
+def test_headers_that_no_record_of_the_topic_could_have_are_refused_as_they_came() -> None:
+    """To make millions of pairs of them would hold the loop for seconds."""
+    world = World()
+    world.create("small", 1, max_message_bytes="1000")
+    pairs = ", ".join(['["", null]'] * 1_000)
+    world.commit(world.row(topic="small", headers=f"[{pairs}]"), world.row(b"good", topic="small"))
+    assert world.values(topic="small") == [b"good"]
+    assert world.reasons == ["it has 1 bytes, and small takes 1,000 (max.message.bytes)"]

@@ -21,16 +21,15 @@ OF_BROKER = "^(oncelog_.*|relays)$"
 OF_OUTBOX = "^(oncelog_.*|relays|secret|outbox)$"
 """The names of our tables and views, as regular expressions: others in the same schema are not ours to judge."""
 _OBJECTS_OF_SCHEMA = """
-  union all select 'function', p.oid::regprocedure::text, p.proowner
-  from pg_proc p, space where pronamespace = space.oid
-  union all select 'operator', o.oid::regoperator::text, o.oprowner
-  from pg_operator o, space where oprnamespace = space.oid
-  union all select 'type', t.oid::regtype::text, t.typowner from pg_type t, space
+  union all select 'function', nspname, proname || '(' || oidvectortypes(proargtypes) || ')', proowner
+  from pg_proc, space where pronamespace = space.oid
+  union all select 'operator', nspname, oprname::text, oprowner from pg_operator, space where oprnamespace = space.oid
+  union all select 'type', nspname, typname, typowner from pg_type, space
   where typnamespace = space.oid and typcategory <> 'A'
   and not exists (select from pg_class c where c.oid = typrelid and relkind <> 'c')
-  union all select 'publication', pubname::text, pubowner from pg_publication, asked
+  union all select 'publication', null, pubname, pubowner from pg_publication, asked
   where pubname = 'oncelog_outbox' and asked.schema = 'oncelog'
-  union all select 'grant', space.nspname::text, granted.grantee
+  union all select 'grant', null, space.nspname, granted.grantee
   from space, me, aclexplode(space.nspacl) as granted
   where not {reads} and granted.privilege_type = 'CREATE'
   and not (not me.is_super and granted.grantee <> 0 and pg_has_role(granted.grantee, 'member'))
@@ -54,16 +53,18 @@ parts(class, id, relation) as (
   union all select 'pg_constraint'::regclass::oid, c.oid, conrelid
   from pg_constraint c join family on conrelid = family.oid
   union all select 'pg_class'::regclass::oid, indexrelid, indrelid from pg_index join family on indrelid = family.oid),
-found(kind, name, owner) as (
-  select 'schema', nspname::text, nspowner from space
+found(kind, place, name, owner) as (
+  select 'schema', null::name, nspname::text, nspowner from space
   union all select case relkind when 'v' then 'view' when 'm' then 'view' when 'S' then 'sequence' else 'table' end,
-  c.oid::regclass::text, relowner from pg_class c join family on c.oid = family.oid
-  union all select 'function', p.oid::regprocedure::text, proowner from parts
+  nspname, relname, relowner from pg_class c join family on c.oid = family.oid
+  join pg_namespace n on n.oid = relnamespace
+  union all select 'function', nspname, proname || '(' || oidvectortypes(proargtypes) || ')', proowner from parts
   join pg_depend d on d.classid = parts.class and d.objid = parts.id and d.refclassid = 'pg_proc'::regclass::oid
-  join pg_proc p on p.oid = d.refobjid
+  join pg_proc p on p.oid = d.refobjid join pg_namespace n on n.oid = pronamespace
   {objects}),
 owned as (
-  select kind, name, case when pg_get_userbyid(owner) = 'pg_database_owner' then datdba else owner end as owner,
+  select kind, coalesce(place || '.', '') || name as name,
+  case when pg_get_userbyid(owner) = 'pg_database_owner' then datdba else owner end as owner,
   datdba from found, pg_database where datname = current_database())
 select kind, name, owner from owned, me
 where owner <> all(me.oids) and not exists (select from pg_roles where oid = owner and rolsuper)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import asyncpg
 
 from oncelog.broker.storage.postgres.asked import NotAsAsked, check_name, check_promise, loss_by, quoted
+from oncelog.broker.storage.postgres.dsn import missing_file, missing_service
 from oncelog.broker.storage.postgres.owners import OF_BROKER, question, stranger_of
 from oncelog.broker.storage.postgres.produce import functions, into_outbox
 from oncelog.broker.storage.postgres.schema import LOCK_VERSION, VERSIONS
@@ -72,6 +73,7 @@ async def prepare(server: Server, *, may_lose: bool) -> Found:
         found = Found(*await connection.fetchrow(_FACTS))
         _check(found, may_lose=may_lose)
         await _check_sessions(server, connection)
+        await _check_room(connection)
         await _make_schema(connection, server.schema, found)
     except _REFUSED as error:
         has_ended = connection.is_closed() or isinstance(error, asyncpg.OperatorInterventionError)
@@ -83,14 +85,22 @@ async def prepare(server: Server, *, may_lose: bool) -> Found:
 
 async def connect(server: Server) -> asyncpg.Connection:
     """Raises Unusable."""
+    if (missing := missing_service(server.dsn)) is not None:
+        raise Unusable(missing)
     try:
         check_name(server.schema)
         return await server.connect()
     except NotAsAsked as error:
         raise Unusable(str(error)) from error
-    except (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError) as error:
+    except asyncpg.CannotConnectNowError as error:
         raise Unreachable(f"{error}.") from error
+    except asyncpg.TooManyConnectionsError as error:
+        raise Unreachable(f"{error}; a broker needs {_CONNECTIONS}: {_MORE_CONNECTIONS}") from error
     except _REFUSED as error:
+        if isinstance(error, OSError) and (missing := missing_file(server.dsn)) is not None:
+            raise Unusable(missing) from error
+        if isinstance(error, ConnectionError) and "rejected SSL upgrade" in str(error):
+            raise Unusable(_NO_TLS) from error
         is_of_network = isinstance(error, OSError | TimeoutError) and not isinstance(error, ssl.SSLError)
         if is_of_network and getattr(error, "filename", None) is None:  # else it is a certificate's
             raise Unreachable(f"{error}; is PostgreSQL running there?") from error
@@ -142,11 +152,21 @@ def _of_connection(error: BaseException) -> str:
     match error:
         case ssl.SSLError():  # a ValueError, too
             return f"{error}; sslrootcert, or PGSSLROOTCERT, names who signed its certificate."
+        case asyncpg.ClientConfigurationError() if "root certificate file" in str(error):
+            return (
+                "sslmode=verify-full and verify-ca need the certificate of who signed the server's: name its file with "
+                "sslrootcert in the DSN, or PGSSLROOTCERT."
+            )
         case asyncpg.ClientConfigurationError() | ValueError():
             # The text may have a piece of the DSN, and that a password.
             return "this is no DSN; one is postgresql://USER@HOST:PORT/DATABASE."
-        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
+        case asyncpg.InvalidPasswordError():
             return f"{error}; PGPASSWORD, or a password file (PGPASSFILE), has the password."
+        case asyncpg.InvalidAuthorizationSpecificationError():
+            return (
+                f"{error}; an administrator makes a role with `create role … login`, and lets it in with a line of the "
+                "server's pg_hba.conf for the database, the role and this address."
+            )
         case asyncpg.InvalidCatalogNameError():
             return f"{error}; an administrator makes it with `create database`."
         case asyncpg.TargetServerAttributeNotMatched():
@@ -156,6 +176,19 @@ def _of_connection(error: BaseException) -> str:
     return f"{str(error) or type(error).__name__}."
 
 
+_CONNECTIONS = 10
+"""As many as the broker has at most, and one more for a moment at a start."""
+_MORE_CONNECTIONS = (
+    "raise `alter role … connection limit`, `alter database … connection limit`, or the server's max_connections."
+)
+_NO_TLS = (
+    "the server has no TLS, and sslmode asks for it: turn it on there (ssl = on, with a certificate), or name "
+    "sslmode=prefer if the way there is safe without."
+)
+_ROOM = """
+select least(nullif(rolconnlimit, -1), nullif(datconnlimit, -1)) from pg_roles, pg_database
+where rolname = session_user and not rolsuper and datname = current_database()
+"""
 _NO_POOLER = "name PostgreSQL itself, or a pooler in session mode: oncelog has locks that belong to its connections."
 
 
@@ -184,6 +217,16 @@ async def _check_sessions(server: Server, connection: asyncpg.Connection) -> Non
         await close_connection(other)
     if is_shared:
         raise Unusable(f"there is a pooler in transaction mode before it: {_NO_POOLER}")
+
+
+async def _check_room(connection: asyncpg.Connection) -> None:
+    """A limit that is too low would show in the middle of a start, or later."""
+    limit = await connection.fetchval(_ROOM)
+    if limit is not None and limit < _CONNECTIONS:
+        raise Unusable(
+            f"this role may have {limit} connections to this database, and a broker needs {_CONNECTIONS}: "
+            f"{_MORE_CONNECTIONS}"
+        )
 
 
 async def _check_owners(connection: asyncpg.Connection, schema: str, *, reads: bool) -> None:
