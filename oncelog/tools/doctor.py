@@ -82,6 +82,9 @@ class Finding:
     type=click.Path(path_type=Path),
     help="Also the disk below DIR, and this machine's limits: run it where the broker runs.",
 )
+@click.option(
+    "--outbox", "outbox_dsn", metavar="DSN", help="Also the outbox in this PostgreSQL: its relays, or the broker's own."
+)
 def doctor(
     bootstrap: str | None,
     profile: str | None,
@@ -89,17 +92,21 @@ def doctor(
     timeout_s: float | None,
     as_json: bool,
     data_dir: Path | None,
+    outbox_dsn: str | None,
 ) -> None:
     """Look for the usual troubles: addresses that clients cannot reach, missing leaders, hanging and long transactions,
     clocks; certificates that end soon.
 
-    With --data-dir also a slow or full disk, and too few open files.
+    With --data-dir also a slow or full disk, and too few open files. With --outbox also rows that wait or are refused,
+    and relays that have stopped.
     """
     chosen = choose(bootstrap, profile, timeout_s, command_config)
     findings: list[Finding] = []
     attempt(lambda: asyncio.run(_of_cluster(chosen, findings)), chosen)
     if data_dir is not None:
         findings += _of_machine(data_dir)
+    if outbox_dsn is not None:
+        findings += asyncio.run(_of_outbox(outbox_dsn))
     is_wrong = any(each.result == "wrong" for each in findings)
     rows = [asdict(each) for each in findings]
     show(Answer(rows, exit_code=EXIT_FOUND if is_wrong else 0, ends_in_prose=True), as_json)
@@ -325,6 +332,24 @@ async def _clocks(admin: "Admin") -> list[Finding]:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+# --- the outbox -------------------------------------------------------------------------------------------------------
+
+
+async def _of_outbox(dsn: str) -> list[Finding]:
+    from oncelog.tools.outbox.feed import text_of
+    from oncelog.tools.outbox.position import OutboxError
+    from oncelog.tools.outbox.sql import database_error
+    from oncelog.tools.outbox.status import troubles_of
+
+    try:
+        found = await troubles_of(dsn)
+    except (OutboxError, database_error()) as error:
+        return [Finding("outbox", "wrong", text_of(error))]
+    return [Finding(*each) for each in found] or [
+        Finding("outbox", "look", "none is installed there: `oncelog outbox install DSN`")
+    ]
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------

@@ -71,11 +71,17 @@ def test_what_the_page_says_makes_records_refuses_them_and_produces_them_again(p
             found = administrator.execute(each).fetchall()
         assert found == [("there is no topic payments", 1)]
         said = json.loads(_oncelog("outbox", "status", shop, "-b", broker.bootstrap_servers, "--json").stdout)
-        assert {name: said[name] for name in ("carrier", "lag_rows", "refused_rows")} == {
+        assert {name: said[name] for name in said if name != "lag_seconds"} == {
             "carrier": "round",
             "lag_rows": 0,
             "refused_rows": 1,
+            "last_refused": "there is no topic payments",
+            "trouble": None,
         }
+        doctor = _oncelog("doctor", "-b", broker.bootstrap_servers, "--outbox", shop, "--json")
+        (finding,) = [each for each in json.loads(doctor.stdout) if each["check"] == "outbox in rounds"]
+        said_there = "0 rows wait, 1 are refused, the last one: there is no topic payments"
+        assert (finding["result"], finding["detail"]) == ("look", said_there)
         broker.create_topic("payments")
         assert administrator.execute(AGAIN).fetchall() == [(1,)]
         _until_none_wait(administrator)
@@ -106,3 +112,19 @@ def test_its_numbers_are_those_of_the_code() -> None:
     assert f"up to {feeder._LOOK_ROWS:,} rows, and about {feeder._LOOK_BYTES >> 20} MiB" in PAGE
     assert f"every {feeder._POLL_MS} ms" in PAGE
     assert f"than {LARGEST_BYTES >> 20} MiB" in PAGE
+
+
+def test_a_row_that_waits_for_long_is_in_trouble_for_status_and_doctor(postgres: Postgres, shop: str) -> None:
+    """No broker leads: nothing takes it."""
+    with Broker(storage=shop, config={"oncelog.postgres.schema": "oncelog"}):
+        pass
+    with psycopg.connect(shop, autocommit=True) as connection:
+        connection.execute("select oncelog.produce('topic', 'k', 'v')")
+        connection.execute("update oncelog.oncelog_outbox set at = at - interval '2 minutes'")
+    with Broker() as other:
+        said = json.loads(_oncelog("outbox", "status", shop, "-b", other.bootstrap_servers, "--json").stdout)
+        assert "the oldest row waits" in said["trouble"]
+        doctor = _oncelog("doctor", "-b", other.bootstrap_servers, "--outbox", shop, "--json")
+    assert doctor.returncode == 1
+    (found,) = [each for each in json.loads(doctor.stdout) if each["check"] == "outbox in rounds"]
+    assert found["result"] == "wrong" and "no broker leads" in found["detail"]

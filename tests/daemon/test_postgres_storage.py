@@ -185,6 +185,18 @@ REFUSALS: dict[str, tuple[str, int, str]] = {
     "nobody listens": ("postgresql://nobody@127.0.0.1:1/db", 1, r"is PostgreSQL running there\?"),
     "no socket": ("postgresql://nobody@/db?host=/nowhere", 1, r"is PostgreSQL running there\?"),
     "no DSN": ("postgres//x://", 2, r"one is postgresql://USER@HOST:PORT/DATABASE"),
+    "settings of libpq": ("host=localhost dbname=records", 2, r"a DSN is a URL here: postgresql://"),
+    "no certificate of an authority": (
+        "postgresql://u@127.0.0.1:1/db?sslmode=verify-full",
+        2,
+        r"need the certificate of who signed .* sslrootcert",
+    ),
+    "a certificate that is not there": (
+        "postgresql://u@127.0.0.1:1/db?sslmode=verify-full&sslrootcert=/no/file",
+        2,
+        r"sslrootcert names /no/file, which cannot be read",
+    ),
+    "a service that no file has": ("postgresql://?service=nowhere", 2, r"there is no service nowhere in "),
     "a port that is none": ("postgresql://u@127.0.0.1:port/db", 2, r"one is postgresql://"),
 }
 
@@ -196,6 +208,57 @@ def test_a_dsn_that_leads_nowhere_is_one_line(name: str) -> None:
     assert code == wanted, line
     assert re.search(expected, line), line
     assert "Traceback" not in line
+
+
+_MISCONFIGURED: dict[str, tuple[str, str, int, str]] = {
+    "the server has no TLS": ("select 1", "postgresql://postgres@{at}/postgres?sslmode=require", 2, r"has no TLS"),
+    "no such role": ("select 1", "postgresql://nobody_here@{at}/postgres", 2, r"does not exist; .*`create role"),
+    "no such database": ("select 1", "postgresql://postgres@{at}/nothing", 2, r"`create database`"),
+    "a limit of the role": (
+        "create role {schema} login connection limit 9",
+        "postgresql://{schema}@{at}/postgres",
+        2,
+        r"may have 9 connections .* needs 10: raise `alter role",
+    ),
+    "no connection is left": (
+        "create role {schema} login connection limit 0",
+        "postgresql://{schema}@{at}/postgres",
+        1,
+        r"too many connections for role .* needs 10: raise `alter role",
+    ),
+    "a schema of another role": (
+        'create schema "{schema}"; create role {schema} login; create role {schema}_other; '
+        'alter schema "{schema}" owner to {schema}_other',
+        "postgresql://{schema}@{at}/postgres",
+        2,
+        r"the schema {schema} belongs to {schema}_other, .* connect as {schema}_other",
+    ),
+    "a schema of an administrator": (
+        'create schema "{schema}"; create role {schema} login',
+        "postgresql://{schema}@{at}/postgres",
+        2,
+        r"the schema {schema} belongs to postgres, and {schema} needs it for itself",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _MISCONFIGURED)
+def test_each_misconfiguration_has_a_sentence_that_says_what_to_do(postgres: Postgres, schema: str, case: str) -> None:
+    statements, dsn, wanted, expected = _MISCONFIGURED[case]
+    _sql(postgres.dsn, *(each.format(schema=schema) for each in statements.split("; ")), "select 1")
+    at = f"127.0.0.1:{postgres.port}"
+    code, line = _refused("--storage", dsn.format(schema=schema, at=at), "--schema", schema)
+    assert code == wanted, line
+    assert re.search(expected.format(schema=schema), line), line
+
+
+def test_a_table_that_was_dropped_is_named(postgres: Postgres, schema: str) -> None:
+    with Broker(storage=postgres.dsn, config={"oncelog.postgres.schema": schema}) as broker:
+        broker.stop()
+    _sql(postgres.dsn, f"drop table {schema}.oncelog_blob", "select 1")
+    code, line = _refused("--storage", postgres.dsn, "--schema", schema)
+    assert code == 2
+    assert f"oncelog_blob is missing in the schema {schema}, and was there: restore" in line
 
 
 def test_a_user_without_rights_is_told_what_an_administrator_does(postgres: Postgres, schema: str) -> None:

@@ -209,7 +209,8 @@ class Database:
         before = statement.number - 1
         if before > self.trimmed and (before not in self.journal or self.halves[before] != statement.half_before):
             return False
-        if not self.outbox.keys() >= set(statement.taken):
+        taken = set(statement.taken)
+        if not self.outbox.keys() >= taken or len(taken) < len(statement.taken):
             return False
         for row_id in statement.taken:
             del self.outbox[row_id]

@@ -167,6 +167,14 @@ async def find_relay(connection: "AsyncConnection[Any]", name: str) -> Relay | N
     return None if row is None else Relay(name, row[0], lsn_of(row[1]), *row[2:])
 
 
+async def relays(connection: "AsyncConnection[Any]") -> list[tuple[str, str, str | None]]:
+    """Return the name of each relay, its carrier, and why it ended last."""
+    if not await _is_there(connection, "to_regclass", "oncelog.relays"):
+        return []
+    rows = await connection.execute("select name, carrier, last_error from oncelog.relays order by name")
+    return [(name, carrier, error) for name, carrier, error in await rows.fetchall()]
+
+
 async def has_broker(connection: "AsyncConnection[Any]") -> bool:
     """Return whether a broker in this database takes what oncelog.produce writes."""
     found = await one(

@@ -1,10 +1,12 @@
 """How far a relay is, as the database and the target say, whether it runs or not."""
 
-from typing import Any
+from typing import Any, Literal
 
+from oncelog.broker.storage.postgres.outbox_rows import MEASURED, READ
+from oncelog.broker.storage.shared.tables import LARGEST_BYTES
 from oncelog.tools.asking import Session
 from oncelog.tools.outbox import sql
-from oncelog.tools.outbox.feed import Backlog
+from oncelog.tools.outbox.feed import Backlog, text_of
 from oncelog.tools.outbox.position import OutboxError, lsn_text
 from oncelog.tools.outbox.reporting import lag_seconds, place_text
 from oncelog.tools.outbox.target import read_position
@@ -17,7 +19,17 @@ from pg_replication_slots where slot_name = %s"""
 
 _IN_ROUNDS = """
 select (select count(*) from oncelog.oncelog_outbox), (select count(*) from oncelog.oncelog_outbox_refused),
-       (select round(extract(epoch from clock_timestamp() - min(at)), 1)::float from oncelog.oncelog_outbox)"""
+       (select round(extract(epoch from clock_timestamp() - min(at) filter (where isfinite(at))), 1)::float
+        from oncelog.oncelog_outbox),
+       (select reason from oncelog.oncelog_outbox_refused order by refused_at desc limit 1)"""
+_LOOK = f"""
+with first as (select {MEASURED.format(largest=LARGEST_BYTES)} from oncelog.oncelog_outbox order by id limit 1000)
+select sum(octet_length(topic) + octet_length(headers) + at + size)
+from (select {READ.format(largest=LARGEST_BYTES)} from first)
+as read(id, topic, key, value, headers, partition, at, size)"""
+"""Reads what the broker reads when it looks for rows."""
+_LATE_S = 60.0
+"""How long a row that waits is in trouble: a take-over by another node takes less."""
 
 
 async def status_of(session: Session, dsn: str, name: str) -> Row:
@@ -57,8 +69,40 @@ async def status_of(session: Session, dsn: str, name: str) -> Row:
 
 async def _in_rounds(connection: Any) -> Row:
     """What a broker in the same database takes by itself."""
-    rows, refused_rows, lag_s = await _row(connection, _IN_ROUNDS, [])
-    return {"carrier": "round", "lag_rows": rows, "lag_seconds": lag_s, "refused_rows": refused_rows}
+    rows, refused_rows, lag_s, reason = await _row(connection, _IN_ROUNDS, [])
+    shown = {"carrier": "round", "lag_rows": rows, "lag_seconds": lag_s, "refused_rows": refused_rows}
+    return {**shown, "last_refused": reason, "trouble": await _trouble_of(connection, lag_s or 0.0)}
+
+
+async def _trouble_of(connection: Any, lag_s: float) -> str | None:
+    """Return why rows are not taken, as far as the database shows it."""
+    try:
+        await _row(connection, _LOOK, [])
+    except sql.database_error() as error:
+        return f"the rows cannot be read: {text_of(error)}"
+    if lag_s > _LATE_S:
+        return "the oldest row waits: the broker's log says why (outbox.look_failed, database.away), or no broker leads"
+    return None
+
+
+async def troubles_of(dsn: str) -> list[tuple[str, Literal["ok", "look", "wrong"], str]]:
+    """Return for each relay of a database, and for a broker in it, its name, how it is, and a sentence. Raises
+    OutboxError, psycopg.Error."""
+    found: list[tuple[str, Literal["ok", "look", "wrong"], str]] = []
+    async with await sql.connect(dsn) as connection:
+        await sql.check_owners(connection, reads=True)
+        if await sql.has_broker(connection):
+            row = await _in_rounds(connection)
+            said = f"{row['lag_rows']} rows wait, {row['refused_rows']} are refused"
+            said += f", the last one: {row['last_refused']}" if row["last_refused"] else ""
+            result: Any = "wrong" if row["trouble"] else "look" if row["refused_rows"] else "ok"
+            found.append(("outbox in rounds", result, row["trouble"] or said))
+        for name, carrier, error in await sql.relays(connection):
+            lost = None if carrier == "poll" else await sql.slot_trouble(connection, name)
+            trouble = error or (lost and f"its slot is {lost[0]}")
+            fine = "it has ended for no reason of its own"
+            found.append((f"relay {name}", "wrong" if trouble else "ok", trouble or fine))
+    return found
 
 
 async def _row(connection: Any, statement: str, arguments: list[object]) -> Any:

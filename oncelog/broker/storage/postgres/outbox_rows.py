@@ -5,7 +5,8 @@ Owns: the SQL, and the text behind its bytes. Does not own: which rows, what bec
 `oncelog.produce` writes only rows that can be read. Those that somebody inserts by hand, or an older version of the
 function has written, may have anything that PostgreSQL keeps, and one of them must not hold up the others. So text
 comes as the bytes that the database has, since its own conversion to UTF-8 fails a whole query; what is larger than a
-record may be does not come at all, as it may be hundreds of times as large as its table; and a time has an end.
+record may be does not come at all, as it may be hundreds of times as large as its table; and a time is one that
+a record may have.
 """
 
 _RAW = "decode(replace({0}::text, chr(92), chr(92) || chr(92)), 'escape')"
@@ -13,7 +14,8 @@ _RAW = "decode(replace({0}::text, chr(92), chr(92) || chr(92)), 'escape')"
 _JSON = "pg_column_size(headers || '[]'::jsonb)"
 """The bytes of the headers, neither compressed nor out of line. As text they are six times as many at most."""
 MEASURED = f"""
-  id, topic, key, value, headers, partition, case when isfinite(at) then at else clock_timestamp() end as at,
+  id, topic, key, value, headers, partition, case when isfinite(at) and at >= to_timestamp(0) then at
+  else clock_timestamp() end as at,
   coalesce(octet_length(key), 0)::bigint + coalesce(octet_length(value), 0) + case when headers is null then 0
   when {_JSON} > {{largest}} then {_JSON} else octet_length(headers::text) end as size"""
 """The columns of a row, and its `size`."""
