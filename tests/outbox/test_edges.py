@@ -304,3 +304,31 @@ async def test_a_database_that_prepares_no_transaction_may_have_its_notification
         pids = [each.pid for each in listener.notifies(timeout=PATIENCE_S, stop_after=1)]
         assert pids == [connection.info.backend_pid]
         assert not [*listener.notifies(timeout=0)], "the first one has notified"
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS[:1])
+async def test_an_outbox_of_an_older_release_is_upgraded_by_installing_again(edge: Edge, encoding: str) -> None:
+    """Rights that were granted stay, and what the older function has written is carried or named."""
+    if edge.shop.carrier == ROUND:  # type: ignore[comparison-overlap]
+        pytest.skip("a start replaces its functions")
+    large = f"select oncelog.produce('events', 'k', 'event 1', jsonb_build_object('h', repeat('x', {LARGEST_BYTES})))"
+    signature = "oncelog.produce(text, bytea, bytea, jsonb, integer)"
+    with connected(edge.dsn) as connection:
+        (body,) = connection.execute("select pg_get_functiondef(%s::regprocedure)", [signature]).fetchone()
+        unchecked = body.replace(f"if size > {LARGEST_BYTES} then", "if false then")
+        assert unchecked != body
+        connection.execute(unchecked)
+        connection.execute(f"create role {edge.shop.name} login")
+        connection.execute(f"grant execute on function {signature} to {edge.shop.name}")
+        connection.execute(large)
+        await edge.shop.install()
+        with pytest.raises(psycopg.Error, match=f"at most {LARGEST_BYTES} are taken"):
+            connection.execute(large)
+        has_right = "select has_function_privilege(%s, %s, 'execute')"
+        assert connection.execute(has_right, [edge.shop.name, signature]).fetchone() == (True,)
+        connection.execute("select oncelog.produce('events', 'k', %s::bytea)", [_END])
+        connection.execute(f"drop owned by {edge.shop.name}")
+        connection.execute(f"drop role {edge.shop.name}")
+    records, refused = await edge.carry(2)
+    assert [each.value for each in records] == [_END]
+    assert [value for _, value, _ in refused] == [b"event 1"]

@@ -14,7 +14,7 @@ _RAW = "decode(replace({0}::text, chr(92), chr(92) || chr(92)), 'escape')"
 _JSON = "pg_column_size(headers || '[]'::jsonb)"
 """The bytes of the headers, neither compressed nor out of line. As text they are six times as many at most."""
 MEASURED = f"""
-  id, topic, key, value, headers, partition, case when isfinite(at) and at >= to_timestamp(0) then at
+  id, topic, key, value, headers, partition, case when at between to_timestamp(0) and clock_timestamp() then at
   else clock_timestamp() end as at,
   coalesce(octet_length(key), 0)::bigint + coalesce(octet_length(value), 0) + case when headers is null then 0
   when {_JSON} > {{largest}} then {_JSON} else octet_length(headers::text) end as size"""
