@@ -38,9 +38,10 @@ select later.name, set_config(later.name, value, false)
 from unnest(array{[*_SET_LATER]}, array{[*_SET_LATER.values()]}) as later(name, value)
 where later.name in (select name from pg_settings)
 union all select name, current_setting(name) from unnest(array{[*SETTINGS, "search_path"]}) as sent(name)
-union all select 'current_schema', current_schema()::text
+union all select 'current_schema', nullif(current_schema()::text, pg_my_temp_schema()::regnamespace::text)
 """
-"""Its rows are what `check_session` takes."""
+"""Its rows are what `check_session` takes. The search path passes over a schema that is not there yet, to the one for
+temporary tables."""
 LONGEST_NAME_BYTES = 63
 PROMISE = "current_setting('fsync'), current_setting('synchronous_commit')"
 """Columns: what `check_promise` takes. The DBA's choice, so it is not asked for; a reload may change it at any time."""
