@@ -19,8 +19,7 @@ from oncelog.http_port import HttpPort, given_token
 from oncelog.installing import how_to_install
 from oncelog.tools.asking import EXIT_FAILED, choose, cluster_options
 from oncelog.tools.metrics_port import metrics_port_options, token_or_fail
-from oncelog.tools.signals import fail_by, fail_on_signals, other_signals
-from oncelog.tools.terminal import fail, say
+from oncelog.tools.terminal import fail, fail_by, fail_on_signals, other_signals, say
 
 _NEEDED = ("jinja2", "starlette", "uvicorn")
 _TIMEOUT_S = 3.0

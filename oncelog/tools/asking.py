@@ -24,7 +24,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.tools.terminal import Row, confirm, fail, say, say_json, say_pairs, say_table, yes_option
+from oncelog.tools.terminal import (
+    Row,
+    confirm,
+    fail,
+    fail_by,
+    other_signals,
+    say,
+    say_json,
+    say_pairs,
+    say_table,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -297,8 +308,6 @@ def run_loop(work: Awaitable[Any], *, follows: bool = False) -> Any:
     import asyncio
     import signal
     from contextlib import suppress
-
-    from oncelog.tools.signals import fail_by, other_signals
 
     ended_by: list[signal.Signals] = []
 

@@ -1,9 +1,11 @@
 """All printing of the oncelog commands.
 
-Owns: lines, tables, JSON, colours, the exit with a message, the question before something is destroyed. Invariant: text
-stays on its line and is never interpreted by the terminal (`protocol.printable`); colours come from `Styled` alone.
+Owns: lines, tables, JSON, colours, the exit with a message, also that of a signal, the question before something is
+destroyed. Invariant: text stays on its line and is never interpreted by the terminal (`protocol.printable`); colours
+come from `Styled` alone.
 """
 
+import signal
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -125,6 +127,30 @@ def say_progress(text: str) -> None:
 def fail(message: str, exit_code: int) -> NoReturn:
     say(f"oncelog: {message}", err=True)
     sys.exit(exit_code)
+
+
+def other_signals() -> Iterator[signal.Signals]:
+    """Yield the signals that end a command besides Ctrl-C and SIGTERM, which ask it to stop; not one that is ignored,
+    as SIGHUP is under nohup; none on Windows."""
+    for name in ("SIGHUP", "SIGUSR1", "SIGUSR2"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            yield number
+
+
+def fail_on_signals() -> dict[signal.Signals, Any]:
+    """End the command by an exception, as Ctrl-C does, when one of them comes; return what was there before."""
+
+    def end(number: int, _: object) -> NoReturn:
+        fail_by(signal.Signals(number))
+
+    return {number: signal.signal(number, end) for number in other_signals()}
+
+
+def fail_by(number: signal.Signals) -> NoReturn:
+    """End the command that this signal has ended, with the exit code that shells have for it. To a service manager that
+    is a failure, and it starts a relay again; systemd takes an end by SIGHUP itself for one that was asked for."""
+    fail(f"ended by {number.name}; SIGTERM asks it to stop", 128 + number)
 
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")

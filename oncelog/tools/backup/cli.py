@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from oncelog.protocol.amounts import size_text
-from oncelog.tools.signals import fail_on_signals
-from oncelog.tools.terminal import fail, say, say_json
+from oncelog.tools.terminal import fail, fail_on_signals, say, say_json
 
 if TYPE_CHECKING:
     from oncelog.tools.backup.copying import Backup
