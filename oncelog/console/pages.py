@@ -75,6 +75,7 @@ async def _overview(reader: Reader, _: Query) -> Model:
     cluster = await reader.cluster()
     return {
         "cluster": cluster,
+        "nodes": _nodes(cluster),
         "roles": await _roles(reader, cluster),
         "takeovers": reader.takeovers.seen,
         "led": await _led_by_node(reader, names),
@@ -88,13 +89,18 @@ async def _overview(reader: Reader, _: Query) -> Model:
     }
 
 
+def _nodes(cluster: ClusterDescription) -> Mapping[int, tuple[str, int]]:
+    """Return the addresses of all nodes, of those too that have ended and may come back."""
+    return {**cluster.fenced_nodes, **cluster.nodes}
+
+
 async def _roles(reader: Reader, cluster: ClusterDescription) -> Mapping[int, NodeRole]:
     """Return what each node does; nothing where the cluster does not say it: to this client, or at all."""
     try:
         quorum = await reader.quorum()
     except KafkaError:  # also a silent controller of Apache Kafka's, whose brokers have said the rest
         return {}
-    return roles_of(cluster.nodes, quorum, now_ms())
+    return roles_of(_nodes(cluster), quorum, now_ms())
 
 
 async def _led_by_node(reader: Reader, names: Sequence[str]) -> Mapping[int, int] | None:

@@ -67,11 +67,11 @@ async def ask_nodes(
     code_of: Callable[[ResponseT], int],
     node_ids: Iterable[int] = (),
 ) -> "list[tuple[int, ResponseT]]":
-    """Return the response of each of these nodes (default: all at work) with its id, once what it coordinates is
+    """Return the response of each of these nodes (default: all) with its id, once what it coordinates is
     loaded."""
     await cluster.refresh((), deadline)
     found = []
-    for node_id in node_ids or await _nodes_at_work(cluster, deadline):
+    for node_id in node_ids or sorted(cluster.metadata.nodes):
         while True:
             response = await cluster.call_node(node_id, api, request, deadline)
             code = code_of(response)
@@ -81,15 +81,6 @@ async def ask_nodes(
         raise_for(code, f"node {node_id}")
         found.append((node_id, response))
     return found
-
-
-async def _nodes_at_work(cluster: Cluster, deadline: Deadline) -> list[int]:
-    known = sorted(cluster.metadata.nodes)
-    if len(known) == 1:
-        return known
-    from oncelog.client.admin.nodes_at_work import nodes_at_work  # one alone needs no question
-
-    return await nodes_at_work(cluster, known, deadline)
 
 
 async def require_topics(cluster: Cluster, names: Collection[str], deadline: Deadline) -> None:

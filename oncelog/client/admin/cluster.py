@@ -1,7 +1,7 @@
 """The requests about the nodes of a cluster: what they are and have, their disks and features.
 
 Owns: the requests, and their errors as exceptions. Does not own: the public names (`client`, which imports this at the
-first use: few programs need it). KIPs: 113 and 827 (log directories), 584 (features).
+first use: few programs need it). KIPs: 113 and 827 (log directories), 584 (features), 700 and 1073 (fenced nodes).
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,23 +9,35 @@ from dataclasses import replace
 
 from oncelog.client.admin.calls import ask_controller, ask_nodes
 from oncelog.client.admin.descriptions import ClusterDescription, LogDirDescription
-from oncelog.client.values.errors import raise_for
+from oncelog.client.values.errors import KafkaError, raise_for
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.apis import API_VERSIONS, Api
 from oncelog.client.wire.cluster import Cluster
 from oncelog.client.wire.connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import (
+    describe_cluster_request,
+    describe_cluster_response,
     describe_log_dirs_request,
     describe_log_dirs_response,
     update_features_request,
     update_features_response,
 )
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
+from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
 from oncelog.protocol.generated.describe_log_dirs_request import DescribeLogDirsRequest
 from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
+_DESCRIBE_CLUSTER = Api(
+    ApiKey.DESCRIBE_CLUSTER,
+    describe_cluster_request.encode,
+    describe_cluster_response.decode,
+    describe_cluster_request.FLEXIBLE_FROM,
+    2,
+    2,
+)
 _DESCRIBE_LOG_DIRS = Api(
     ApiKey.DESCRIBE_LOG_DIRS,
     describe_log_dirs_request.encode,
@@ -57,7 +69,20 @@ async def describe_cluster(cluster: Cluster, deadline: Deadline) -> ClusterDescr
         dict(cluster.metadata.nodes),
         {each.name: each.max_version_level for each in response.finalized_features},
         {each.name: (each.min_version, each.max_version) for each in response.supported_features},
+        await _fenced_nodes(cluster, deadline),
     )
+
+
+async def _fenced_nodes(cluster: Cluster, deadline: Deadline) -> dict[int, tuple[str, int]]:
+    """Return those that have ended and may come back; none where the brokers do not list them."""
+    request = DescribeClusterRequest(include_fenced_brokers=True)
+    try:
+        response = await cluster.call_any(_DESCRIBE_CLUSTER, request, deadline, lambda each: each.error_code)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            return {}
+        raise
+    return {each.broker_id: (each.host, each.port) for each in response.brokers if each.is_fenced}
 
 
 async def describe_log_dirs(cluster: Cluster, node_ids: Iterable[int], deadline: Deadline) -> list[LogDirDescription]:

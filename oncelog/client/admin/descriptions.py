@@ -69,14 +69,16 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster's id, controller, nodes (id to host and port), finalized feature levels, and the lowest and highest
-    level of each feature that the broker supports."""
+    """The cluster's id, controller, nodes (id to host and port), finalized feature levels, the lowest and highest level
+    of each feature that the broker supports, and the nodes that have ended and may come back (KIP-1073; none where the
+    brokers do not list them)."""
 
     cluster_id: str | None
     controller_id: int
     nodes: Mapping[int, tuple[str, int]]
     finalized_features: Mapping[str, int]
     supported_features: Mapping[str, tuple[int, int]]
+    fenced_nodes: Mapping[int, tuple[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
