@@ -70,6 +70,15 @@ class Copy:
         return names
 
 
+def segments_on(disk: MemoryDisk, slot: int) -> bytes:
+    """The bytes of all segments of a partition."""
+    return b"".join(
+        bytes(inode.data)
+        for path, inode in sorted(disk.files.items())
+        if path.startswith(f"topic-{slot}/") and path.endswith(".log")
+    )
+
+
 def audit_copies(
     logs: Logs,
     audited: Sequence[tuple[LogAuditor, PartitionLog]],

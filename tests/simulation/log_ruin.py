@@ -116,3 +116,14 @@ def audit_ruin(logs: Logs, audited: Iterable[tuple[LogAuditor, PartitionLog]]) -
             require(log.offline_error in (lines if was_offline else logs.damaged), "no damage is silent", log.name)
         elif log.log_end_offset < auditor.model.durable_end:
             require(bool(logs.store.problems), "no damage is silent", log.name)
+
+
+def bare(disk: MemoryDisk, partition_count: int) -> MemoryDisk:
+    """Leave of each partition that has its beginning yet the `.log` files alone: all else can be rebuilt."""
+    for slot in range(partition_count):
+        names = disk.list_dir(f"topic-{slot}")
+        if f"{0:020d}.log" in names:
+            for name in names:
+                if name.endswith(("index", ".snapshot", ".batches")):
+                    disk.delete(f"topic-{slot}/{name}")
+    return disk

@@ -29,10 +29,10 @@ from tests.fakes import backup
 from tests.fakes.logs import Logs, all_batches, files_of, read_records, segments_of
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_auditor import LogAuditor, require
-from tests.simulation.log_copies import Copy, audit_copies
+from tests.simulation.log_copies import Copy, audit_copies, segments_on
 from tests.simulation.log_mixes import EVERYTHING, Mix
 from tests.simulation.log_model import LogModel
-from tests.simulation.log_ruin import JournalRuin, Ruin, audit_journal_ruin, audit_ruin
+from tests.simulation.log_ruin import JournalRuin, Ruin, audit_journal_ruin, audit_ruin, bare
 from tests.support.frame_shapes import COMPRESSING, COMPRESSION_NAMES, contents, framed, lacking_a_record
 
 PRODUCERS = 4
@@ -475,7 +475,7 @@ class LogWorld:
         elif kind == "crash":
             self._restart(self._without_what_was_unsynced(disk), kept_all=False)
         elif kind == "bare":
-            self._restart(self._bare(disk.kill()), kept_all=True)
+            self._restart(bare(disk.kill(), len(self.open)), kept_all=True)
         else:
             self._restart(disk.kill(), kept_all=True)
             if kind == "twice" and not self._is_over:
@@ -485,16 +485,6 @@ class LogWorld:
     def _without_what_was_unsynced(self, disk: MemoryDisk) -> MemoryDisk:
         """The power was cut, or the machine goes on and its file system was mounted again."""
         return disk.remounted(self.random) if self._more.random() < 0.4 else disk.crash(self.random)
-
-    def _bare(self, disk: MemoryDisk) -> MemoryDisk:
-        """Of each partition that has its beginning yet, the `.log` files alone: all else can be rebuilt."""
-        for slot in range(len(self.open)):
-            names = disk.list_dir(f"topic-{slot}")
-            if f"{0:020d}.log" in names:
-                for name in names:
-                    if name.endswith(("index", ".snapshot", ".batches")):
-                        disk.delete(f"topic-{slot}/{name}")
-        return disk
 
     def _restart(self, disk: MemoryDisk, *, kept_all: bool, is_clean: bool = False) -> None:
         """`kept_all`: the process was stopped, the machine was not."""
@@ -516,8 +506,7 @@ class LogWorld:
         if journal_ruin:
             self.counts.damaged += 1
             self._is_over = True
-            auditors = [partition.auditor for partition in self.partitions]
-            audit_journal_ruin(zip(auditors, self.open, strict=True))
+            audit_journal_ruin(self._audited)
             return
         self._audit_answers(
             kept_all=kept_all and ruin is None and not has_failed, is_ruined=ruin is not None and not ruin.is_late
@@ -527,9 +516,7 @@ class LogWorld:
                 ruin.happen(disk)
             self.counts.damaged += 1
             self._is_over = True
-            audit_ruin(
-                self.logs, [(partition.auditor, log) for partition, log in zip(self.partitions, self.open, strict=True)]
-            )
+            audit_ruin(self.logs, self._audited)
             return
         if damaged is not None and damaged.endswith(_BATCHES):
             # Such a log is not written to again: what it shows is all that matters.
@@ -556,13 +543,12 @@ class LogWorld:
         if disk.append_error is not None or random.random() >= self._copy_chance:
             return False
         self._copy.live(random, self._run_on)
-        before = [_segments_on(disk, slot) for slot in range(len(self.partitions))]
+        before = [segments_on(disk, slot) for slot in range(len(self.partitions))]
         self._copy.come_back(disk, random)
         self.logs = self._started(disk, self.logs.clock.time_ms)
         self._open_all()
-        after = [_segments_on(self.logs.disk, slot) for slot in range(len(self.partitions))]
-        auditors = [partition.auditor for partition in self.partitions]
-        audit_copies(self.logs, list(zip(auditors, self.open, strict=True)), before, after, kept_all=kept_all)
+        after = [segments_on(self.logs.disk, slot) for slot in range(len(self.partitions))]
+        audit_copies(self.logs, self._audited, before, after, kept_all=kept_all)
         self.counts.copies += 1
         self._is_over = True
         return True
@@ -570,10 +556,7 @@ class LogWorld:
     def _run_on(self, disk: MemoryDisk) -> tuple[Logs, list[PartitionLog]]:
         """A start on the copy."""
         logs = self._started(disk, self.logs.clock.time_ms)
-        opened = [
-            at_once(logs.manager.open("topic", slot, _topic_id(slot), partition.config))
-            for slot, partition in enumerate(self.partitions)
-        ]
+        opened = self._opened(logs)
         logs.serve(is_recovered=True)
         return logs, opened
 
@@ -632,11 +615,18 @@ class LogWorld:
             replayed_bytes=self._replayed_bytes,
         )
 
-    def _open_all(self) -> None:
-        self.open = [
-            at_once(self.logs.manager.open("topic", slot, _topic_id(slot), partition.config))
+    def _opened(self, logs: Logs) -> list[PartitionLog]:
+        return [
+            at_once(logs.manager.open("topic", slot, _topic_id(slot), partition.config))
             for slot, partition in enumerate(self.partitions)
         ]
+
+    @property
+    def _audited(self) -> list[tuple[LogAuditor, PartitionLog]]:
+        return [(partition.auditor, log) for partition, log in zip(self.partitions, self.open, strict=True)]
+
+    def _open_all(self) -> None:
+        self.open = self._opened(self.logs)
         self.logs.serve(is_recovered=True)
         self.logs.serve()
         self._rounds = [tuple(log.log_end_offset for log in self.open)]
@@ -698,15 +688,6 @@ def _producers(log: PartitionLog) -> list[tuple[int, ...]]:
             state.current_transaction_first_offset,
         )
         for state in log.producer_state.producers()
-    )
-
-
-def _segments_on(disk: MemoryDisk, slot: int) -> bytes:
-    """The bytes of all segments of a partition."""
-    return b"".join(
-        bytes(inode.data)
-        for path, inode in sorted(disk.files.items())
-        if path.startswith(f"topic-{slot}/") and path.endswith(".log")
     )
 
 
