@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -24,7 +23,8 @@ from oncelog.client.blocking.clients import Producer
 from oncelog.testing import Broker
 from tests.conftest import Start
 from tests.support.certificates import Certificates
-from tests.support.daemon import LOOKS_AT_FILES, Daemon
+from tests.support.daemon import LOOKS_AT_FILES
+from tests.support.logged import events
 from tests.support.patience import PATIENCE_S, until
 
 _NEVER_CAUGHT = {signal.SIGKILL, signal.SIGSTOP}
@@ -38,20 +38,8 @@ _PYTHONS_OWN = {signal.SIGPIPE, signal.SIGXFSZ}
 """Ignored: the write fails."""
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    """Return the whole lines of the log."""
-    whole, _, _ = path.read_text().rpartition("\n")
-    return [json.loads(line) for line in whole.split("\n") if line.startswith("{")]
-
-
-def events(daemon: Daemon) -> list[str]:
-    return [line["event"] for line in lines(daemon.stderr_path)]
-
-
-def wait_for(daemon: Daemon, event: str, count: int = 1) -> dict[str, Any]:
-    """Return the last line of the event, once there are so many."""
-    until(lambda: events(daemon).count(event) >= count)
-    return [line for line in lines(daemon.stderr_path) if line["event"] == event][-1]
+def names(log: Path) -> list[str]:
+    return [event["event"] for event in events(log)]
 
 
 def test_each_signal_of_the_system_has_a_place_in_the_table() -> None:
@@ -66,12 +54,12 @@ def test_a_signal_that_asks_for_nothing_is_a_line_and_the_broker_serves_on(start
     daemon = start_daemon()
     for count, number in enumerate((*IGNORED, signal.SIGQUIT), 1):
         daemon.process.send_signal(number)
-        assert wait_for(daemon, "signal.ignored", count)["signal"] == number.name
+        assert daemon.await_event("signal.ignored", count)["signal"] == number.name
     for number in _PYTHONS_OWN:
         daemon.process.send_signal(number)
     daemon.process.send_signal(signal.SIGHUP)
-    assert "nothing to read again" in wait_for(daemon, "broker.reloaded")["message"]
-    assert re.search(r"^(Current thread|Thread) 0x", daemon.stderr_path.read_text(), re.MULTILINE), "no stacks"
+    assert "nothing to read again" in daemon.await_event("broker.reloaded")["message"]
+    assert re.search(r"^(Current thread|Thread) 0x", daemon.log, re.MULTILINE), "no stacks"
     assert daemon.stop() == 0
 
 
@@ -90,22 +78,22 @@ def test_sighup_reads_a_new_certificate_and_keeps_the_one_before_if_it_is_not_us
         f"oncelog.metrics.token.file={token}",
         *[f"{key}={value}" for key, value in certificates.server_settings().items()],
     )
-    metrics = wait_for(daemon, "metrics.ready")["address"]
+    metrics = daemon.await_event("metrics.ready")["address"]
     before = path.read_bytes()
     assert _served(daemon.bootstrap) == _served(metrics) == _first_of(before)
 
     path.write_bytes(before[:100])
     daemon.process.send_signal(signal.SIGHUP)
-    kept = wait_for(daemon, "broker.reloaded")
+    kept = daemon.await_event("broker.reloaded")
     assert kept["kept"] == ["SSL", "oncelog_metrics"]
-    refused = wait_for(daemon, "files.not_usable", 2)
+    refused = daemon.await_event("files.not_usable", 2)
     assert "ssl.keystore" in refused["error"] and "send SIGHUP again" in refused["message"]
     assert _served(daemon.bootstrap) == _served(metrics) == _first_of(before)
 
     certificates.issued("server", "localhost", "127.0.0.1")
     token.write_text("b" * 32)
     daemon.process.send_signal(signal.SIGHUP)
-    changed = wait_for(daemon, "broker.reloaded", 2)
+    changed = daemon.await_event("broker.reloaded", 2)
     assert (changed["changed"], changed["kept"]) == (3, [])
     assert "SSL has a key and certificate, which ends on" in changed["message"]
     assert _served(daemon.bootstrap) == _served(metrics) == _first_of(path.read_bytes())
@@ -114,7 +102,7 @@ def test_sighup_reads_a_new_certificate_and_keeps_the_one_before_if_it_is_not_us
         asked = Request(f"https://{metrics}/metrics", headers={"Authorization": f"Bearer {given}"})
         assert _status(asked, context) == status
     daemon.process.send_signal(signal.SIGHUP)
-    assert wait_for(daemon, "broker.reloaded", 3)["message"] == "nothing is different"
+    assert daemon.await_event("broker.reloaded", 3)["message"] == "nothing is different"
 
 
 @LOOKS_AT_FILES
@@ -126,7 +114,7 @@ def test_a_certificate_of_another_name_is_refused_on_sighup_as_kafka_refuses_it(
     daemon = start_daemon("listeners=SSL://127.0.0.1:0", *settings)
     certificates.issued("server", "elsewhere.example")
     daemon.process.send_signal(signal.SIGHUP)
-    refused = wait_for(daemon, "files.not_usable")
+    refused = daemon.await_event("files.not_usable")
     assert "ssl.allow.san.changes" in refused["error"]
 
 
@@ -143,8 +131,8 @@ def test_the_end_of_a_certificate_is_in_the_log_at_readyz_in_doctor_and_in_the_c
         "oncelog.metrics.listen=127.0.0.1:0",
         *[f"{key}={value}" for key, value in settings.items()],
     )
-    metrics = wait_for(daemon, "metrics.ready")["address"]
-    assert "in 9 days: replace its file" in wait_for(daemon, "certificate.ends_soon")["message"]
+    metrics = daemon.await_event("metrics.ready")["address"]
+    assert "in 9 days: replace its file" in daemon.await_event("certificate.ends_soon")["message"]
     ready = json.loads(urlopen(f"http://{metrics}/readyz", timeout=PATIENCE_S).read())
     assert ready["status"] == "ready" and "listener SSL ends on" in ready["warnings"][0]
     properties = tmp_path / "client.properties"
@@ -158,7 +146,7 @@ def test_the_end_of_a_certificate_is_in_the_log_at_readyz_in_doctor_and_in_the_c
 
     certificates.issued("server", "localhost", "127.0.0.1", ends=datetime.now(UTC) - timedelta(days=1))
     daemon.process.send_signal(signal.SIGHUP)
-    assert "and clients refuse it" in wait_for(daemon, "certificate.ended")["message"]
+    assert "and clients refuse it" in daemon.await_event("certificate.ended")["message"]
     with pytest.raises(HTTPError) as refused:
         urlopen(f"http://{metrics}/readyz", timeout=PATIENCE_S)
     assert refused.value.code == 503 and "listener SSL ended on" in json.loads(refused.value.read())["reason"]
@@ -213,12 +201,12 @@ def test_a_broker_on_a_terminal_that_is_closed_stops_cleanly(tmp_path: Path, log
     pid, terminal = _on_a_terminal(tmp_path / "data", log=log)
     if log is not None:
         os.kill(pid, signal.SIGHUP)
-        until(lambda: [line["event"] for line in lines(log)].count("broker.reloaded") == 1)
+        until(lambda: names(log).count("broker.reloaded") == 1)
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     if log is not None:
-        assert [line["event"] for line in lines(log)][-3:] == ["terminal.closed", "broker.stopping", "broker.stopped"]
+        assert names(log)[-3:] == ["terminal.closed", "broker.stopping", "broker.stopped"]
     assert not list((tmp_path / "data").glob("**/*.unclean"))
     assert CliRunner().invoke(main, ["log", "verify", str(tmp_path / "data")]).exit_code == 0
 
@@ -231,7 +219,7 @@ def test_a_broker_under_nohup_serves_on_when_its_terminal_is_closed(tmp_path: Pa
     finally:
         signal.signal(signal.SIGHUP, before)
     os.close(terminal)
-    until(lambda: "broker.reloaded" in [line["event"] for line in lines(tmp_path / "log")])
+    until(lambda: "broker.reloaded" in names(tmp_path / "log"))
     os.kill(pid, signal.SIGTERM)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
