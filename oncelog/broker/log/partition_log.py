@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from oncelog.broker.log.batch_timestamps import with_timestamp
 from oncelog.broker.log.batch_validation import check_size, validate_batch
 from oncelog.broker.log.durability_waiters import DurabilityWaiters
 from oncelog.broker.log.leader_epochs import FIRST_EPOCH
@@ -196,11 +195,14 @@ class PartitionLog:
         attributes = header.attributes
         timestamp, log_append_time_ms = header.max_timestamp, -1
         prefix = PREFIX.pack(base_offset, header.batch_length, self.leader_epoch)
-        if is_log_append_time:
-            timestamp = log_append_time_ms = wall_ms
-            parts = with_timestamp(prefix, batch, attributes | TIMESTAMP_TYPE_MASK, wall_ms)
-        elif attributes & TIMESTAMP_TYPE_MASK:
-            parts = with_timestamp(prefix, batch, attributes & ~TIMESTAMP_TYPE_MASK, timestamp)
+        if is_log_append_time or attributes & TIMESTAMP_TYPE_MASK:
+            from oncelog.broker.log.batch_timestamps import with_timestamp  # few topics need it, a start never does
+
+            attributes &= ~TIMESTAMP_TYPE_MASK
+            if is_log_append_time:
+                timestamp = log_append_time_ms = wall_ms
+                attributes |= TIMESTAMP_TYPE_MASK
+            parts = with_timestamp(prefix, batch, attributes, timestamp)
         else:
             parts = (prefix, batch[PREFIX.size :])
         self._write(parts, len(batch), last_offset + 1, timestamp)
