@@ -115,7 +115,16 @@ def restore(source: Path, data_dir: str | None, config_file: Path | None, owner:
     until that is done. What was acknowledged after the backup is gone: the next start raises leader epochs and producer
     ids far above those of before, so that clients notice. What root restores belongs to the user whose backup it is.
     """
-    from oncelog.tools.backup.restoring import CannotRestore, Damaged, check_empty, finish, owner_of, sizes_of, sums_of
+    from oncelog.tools.backup.restoring import (
+        CannotRestore,
+        Damaged,
+        existing,
+        finish,
+        owner_of,
+        parent_of,
+        sizes_of,
+        sums_of,
+    )
     from oncelog.tools.backup.restoring import restore as fill
     from oncelog.tools.held_directory import ROOT, HeldDirectory
     from oncelog.tools.log.progress import progress_bar
@@ -125,12 +134,14 @@ def restore(source: Path, data_dir: str | None, config_file: Path | None, owner:
     try:
         with _interruptible(), ExitStack() as held:
             backup = held.enter_context(HeldDirectory(source))
-            check_empty(target)
+            # Opened before anything is read, so that a link put there meanwhile leads nowhere.
+            directory = existing(target)
+            opened = held.enter_context(parent_of(target) if directory is None else directory)
             sums = sums_of(backup)
             total_bytes = sum(sizes_of(backup, sums).values())
-            ids = (given or owner_of(backup, target)) if os.geteuid() == ROOT else None
-            target.mkdir(mode=0o700, exist_ok=True)
-            directory = held.enter_context(HeldDirectory(target))
+            ids = (given or owner_of(backup, directory)) if os.geteuid() == ROOT else None
+            if directory is None:
+                directory = held.enter_context(opened.make(target.name))
             directory.check()
             with progress_bar(f"copying to {target}", total_bytes) as on_copied:
                 made = fill(backup, sums, directory, on_copied)

@@ -5,7 +5,6 @@ is older than it was. Does not own: the verdict on the logs (`oncelog.tools.log.
 Invariant: a directory that was not filled to the end, or of which a byte differs from the backup, cannot be served.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -44,16 +43,28 @@ def sums_of(backup: HeldDirectory) -> dict[str, str]:
     return sums
 
 
-def check_empty(data_dir: Path) -> None:
-    """Raises CannotRestore unless the directory is missing, a fresh volume, or what an earlier attempt has left;
-    OSError."""
-    if data_dir.exists() and not data_dir.is_dir():
-        raise CannotRestore(f"{data_dir} is no directory")
-    names = os.listdir(data_dir) if data_dir.exists() else []
+def existing(data_dir: Path) -> HeldDirectory | None:
+    """Open the directory to fill: a fresh volume, or what an earlier attempt has left; return None if it is missing.
+    Raises CannotRestore, OSError."""
+    try:
+        directory = HeldDirectory(data_dir)
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError as error:
+        raise CannotRestore(f"{data_dir} is no directory") from error
+    names = directory.names()
     if RESTORING not in names and any(not _is_of_a_fresh_volume(name) for name in names):
+        directory.close()
         raise CannotRestore(f"{data_dir} is not empty: move what is in it away, or restore into another directory")
-    if not data_dir.absolute().parent.is_dir():
-        raise CannotRestore(f"{data_dir.absolute().parent} does not exist: create it first")
+    return directory
+
+
+def parent_of(data_dir: Path) -> HeldDirectory:
+    """Open the directory in which the missing one is to be made. Raises CannotRestore, OSError."""
+    try:
+        return HeldDirectory(data_dir.parent)
+    except FileNotFoundError as error:
+        raise CannotRestore(f"{data_dir.absolute().parent} does not exist: create it first") from error
 
 
 def sizes_of(backup: HeldDirectory, sums: Mapping[str, str]) -> dict[str, int]:
@@ -82,12 +93,12 @@ def _is_of_a_fresh_volume(name: str) -> bool:
     return name == "lost+found" or (name.startswith(".") and name != CLEAN_SHUTDOWN)
 
 
-def owner_of(backup: HeldDirectory, data_dir: Path) -> tuple[int, int]:
+def owner_of(backup: HeldDirectory, directory: HeldDirectory | None) -> tuple[int, int]:
     """Return the ids of the user and the group to which a data directory belongs once root has restored it: those of an
     existing directory; of a new one, or one of root's own (a fresh volume), those that had the files when the backup
     was made."""
-    if data_dir.exists() and (status := data_dir.stat()).st_uid != ROOT:
-        return status.st_uid, status.st_gid
+    if directory is not None and directory.owner[0] != ROOT:
+        return directory.owner
     with backup.within(METADATA_DIRECTORY) as metadata:
         return metadata.owner
 

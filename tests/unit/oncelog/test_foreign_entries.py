@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from oncelog.broker.storage.local.data_directory import BACKUP_SUMS
 from oncelog.cli import main
+from oncelog.tools.backup import restoring
 from oncelog.tools.backup.copying import back_up, source_of
 from oncelog.tools.backup.restoring import restore, sizes_of, sums_of
 from oncelog.tools.held_directory import HeldDirectory
@@ -207,6 +208,29 @@ def test_a_restoration_follows_no_link_that_comes_after_the_look(
         with pytest.raises(OSError, match="symbolic link"):
             restore(backup, sums, new, swap)
     assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_restoration_fills_no_directory_that_is_put_in_the_place_of_its_own(
+    is_there: bool, tmp_path: Path, trees: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a link leads to that comes while the backup is read keeps its files."""
+    elsewhere, new = tmp_path / "elsewhere", tmp_path / "new"
+    elsewhere.mkdir()
+    (elsewhere / "job").write_bytes(b"content")
+    if is_there:
+        new.mkdir()
+
+    def read_and_swapped(backup: HeldDirectory) -> dict[str, str]:
+        if is_there:
+            new.rename(tmp_path / "aside")
+        new.symlink_to(elsewhere)
+        return sums_of(backup)
+
+    monkeypatch.setattr(restoring, "sums_of", read_and_swapped)
+    exit_code, said = run("restore", trees["backup"], "--data-dir", new)
+    assert exit_code != 0, said
+    assert content(elsewhere) == {"job": b"content"}
 
 
 def test_a_list_of_files_leads_nowhere_else(tmp_path: Path, trees: dict[str, Path]) -> None:
