@@ -18,8 +18,8 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -181,23 +181,31 @@ class HeldDirectory:
         """Make the names in this directory durable."""
         os.fsync(self._descriptor)
 
-    def give(self, owner: tuple[int, int]) -> None:
-        """Give what root has made here, and in the directories of partitions, to another user and a group. A file with
-        a second name stays whose it is: it may be that of a directory of Apache Kafka."""
+    def give(self, owner: tuple[int, int], but: Collection[tuple[int, int]] = ()) -> None:
+        """Give what root has made here, and in the directories of partitions, to another user and a group; `but` are
+        devices and inodes that were here before. Hard-linked files keep their owner: Apache Kafka may share them."""
         for name in filter(partition_of, self.names()):
             status = self._status(name)
             if status is not None and stat.S_ISDIR(status.st_mode):
                 with self.within(name) as partition:
-                    if partition.owner[0] == ROOT:
+                    status = os.fstat(partition._descriptor)
+                    if status.st_uid == ROOT and _identity(status) not in but:
                         partition.give_itself(owner)
         for directory, name, status in self._walk():
-            if _is_roots_alone(status):
+            if _is_roots_alone(status) and _identity(status) not in but:
                 descriptor = directory._open(name, os.O_RDONLY)
                 try:
-                    if _is_roots_alone(os.fstat(descriptor)):
+                    status = os.fstat(descriptor)
+                    if _is_roots_alone(status) and _identity(status) not in but:
                         os.fchown(descriptor, *owner)
                 finally:
                     os.close(descriptor)
+
+    def of_root(self) -> frozenset[tuple[int, int]]:
+        """Return the device and the inode of each file and of each directory of a partition that root owns."""
+        statuses = [status for name in filter(partition_of, self.names()) if (status := self._status(name)) is not None]
+        statuses += [status for _, _, status in self._walk()]
+        return frozenset(_identity(status) for status in statuses if status.st_uid == ROOT)
 
     def give_itself(self, owner: tuple[int, int]) -> None:
         os.fchown(self._descriptor, *owner)
@@ -231,17 +239,30 @@ def _is_roots_alone(status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode) and (status.st_uid, status.st_nlink) == (ROOT, 1)
 
 
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
 @contextmanager
 def kept_by_its_owner(data_dir: Path) -> Iterator[None]:
-    """What root makes in a directory of another user belongs to that user at the end: a broker that runs as its owner
-    can use it. Raises OSError."""
-    try:
+    """Give files that root creates in another user's directory to that user, so that its broker can open them. What
+    root owned there before stays root's. Raises OSError."""
+    if os.geteuid() != ROOT or not data_dir.is_dir():
         yield
-    finally:
-        if os.geteuid() == ROOT and data_dir.is_dir():
-            with HeldDirectory(data_dir) as directory:
-                if directory.owner[0] != ROOT:
-                    directory.give(directory.owner)
+        return
+    with HeldDirectory(data_dir) as directory:
+        owner = directory.owner
+        if owner[0] == ROOT:
+            yield
+            return
+        before = directory.of_root()
+        is_done = False
+        try:
+            yield
+            is_done = True
+        finally:
+            with nullcontext() if is_done else suppress(OSError):  # the first error is the one to report
+                directory.give(owner, before)
 
 
 def check_directories(data_dir: Path) -> None:

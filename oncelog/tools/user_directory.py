@@ -94,8 +94,8 @@ def _in_directory(data_dir: Path, change: "Callable[[Broker], list[Any]]", *, is
             check_directory(config, disk)
             if not is_read_only and disk.exists(ADOPTED):
                 raise StartError(f"{data_dir} was adopted, and is read-only until `oncelog serve --writable` on it")
-            disk.lock()
             with kept_by_its_owner(data_dir):
+                disk.lock()
                 _written(config, disk, change)
         finally:
             disk.close()

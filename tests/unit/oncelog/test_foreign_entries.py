@@ -309,16 +309,22 @@ def test_what_root_restores_belongs_to_whom_it_belonged(tmp_path: Path, trees: d
 @as_root
 @pytest.mark.parametrize("tool", ["log repair", "user add", "graduate --out", "graduate --in-place"])
 def test_what_root_makes_in_a_directory_belongs_to_its_owner(tool: str, tmp_path: Path, trees: dict[str, Path]) -> None:
-    """A broker that runs as its owner can use it afterwards."""
+    """A broker that runs as its owner can use it afterwards; what root had there before stays root's."""
     tree = Path(shutil.copytree(trees["ours"], tmp_path / "tree"))
     if tool == "log repair":
         log = tree / f"{TOPIC}-0" / LOG
         log.write_bytes(b"\xff" * 100 + log.read_bytes()[100:])
     for each in (tree, *tree.rglob("*")):
         os.chown(each, SOMEBODY, SOMEBODY)
+    if tool == "user add":  # it makes its lock
+        (tree / ".lock").unlink(missing_ok=True)
+    kept = tree / "roots"
+    kept.touch(mode=0o600)
     pattern = REPORTERS[tool] if tool in REPORTERS else TOOLS[tool][1]
     exit_code, said = run(*arguments_for(pattern, tree, tmp_path / "new"), typed="secret\nsecret\n")
     assert exit_code == 0, said
+    assert kept.stat().st_uid == 0
+    kept.unlink()
     assert owners(tree) == {SOMEBODY}
 
 
