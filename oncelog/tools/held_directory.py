@@ -10,8 +10,8 @@ named, may be reached by a link.
 
 Invariants
 - The path of a file is `name` or `directory/name`.
-- Root takes no file with a second name (a hard link) that belongs to another user than its directory does: to give a
-  file a name takes no right to read it.
+- In a directory of another user, root takes no hard-linked file that belongs to a third one: creating a hard link needs
+  no read permission. In its own directories root has made each link itself, as `oncelog adopt` does.
 """
 
 import errno
@@ -218,7 +218,7 @@ class HeldDirectory:
 
     def _require_own(self, name: str, status: os.stat_result) -> None:
         require_regular(self.path / name, status.st_mode)
-        if status.st_nlink > 1 and os.geteuid() == ROOT and status.st_uid != self.owner[0]:
+        if status.st_nlink > 1 and os.geteuid() == ROOT and self.owner[0] not in (ROOT, status.st_uid):
             kind = "a hard link to a file of another user than its directory's"
             raise OSError(errno.ENXIO, kind, str(self.path / name))
 

@@ -24,5 +24,5 @@ def trouble(error: OSError) -> str:
     if isinstance(error, PermissionError):
         return f"{error}: give the broker's user read and write permission, and start again"
     if isinstance(error, IsADirectoryError | NotADirectoryError) or error.errno == errno.ENXIO:
-        return f"{error}: restore the file, or remove what is in its place, and start again"
+        return f"{error}: restore the file, or move away what is in its place, and start again"
     return f"{error}: check the disk; `oncelog log repair` recovers what is still readable"

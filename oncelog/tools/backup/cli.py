@@ -182,7 +182,7 @@ def _ids_of(owner: str) -> tuple[int, int]:
 def _fail(error: OSError, target: Path) -> NoReturn:
     what = f"{error.filename or target}: {error.strerror or error}"
     if error.errno == errno.ENXIO:
-        what += "; remove it, or put the file or directory there that it stands for, and repeat"
+        what += "; move it away, or put the file or directory there that it stands for, and repeat"
     fail(f"{what}.", EXIT_NOT_POSSIBLE)
 
 

@@ -138,6 +138,7 @@ def test_a_command_refuses_the_entry_and_changes_nothing(
     before = content(tree)
     exit_code, said = run(*arguments_for(pattern, tree, tmp_path / "new"))
     assert (exit_code, str(tree / place) in said, called in said) == (2, True, True), said
+    assert kind != "a hard link" or "remove" not in said
     assert content(tree) == before
     assert [each.name for each in tmp_path.iterdir()] == ["one"]
 
@@ -326,6 +327,17 @@ def test_what_root_makes_in_a_directory_belongs_to_its_owner(tool: str, tmp_path
     assert kept.stat().st_uid == 0
     kept.unlink()
     assert owners(tree) == {SOMEBODY}
+
+
+@as_root
+@pytest.mark.parametrize("tool", ["backup", "graduate --out", "graduate --copy", "graduate --in-place"])
+def test_root_takes_a_hard_link_in_its_own_directory(tool: str, tmp_path: Path, trees: dict[str, Path]) -> None:
+    """As `oncelog adopt` by root makes them to the segments of Kafka's user."""
+    tree = Path(shutil.copytree(trees["ours"], tmp_path / "tree"))
+    os.chown(tree / f"{TOPIC}-0" / LOG, SOMEBODY, SOMEBODY)
+    os.link(tree / f"{TOPIC}-0" / LOG, tmp_path / "kafkas")
+    exit_code, said = run(*arguments_for(TOOLS[tool][1], tree, tmp_path / "new"))
+    assert exit_code == 0, said
 
 
 @as_root
