@@ -145,7 +145,9 @@ def next_steps(config_file: Path, data_dir: Path, user: str) -> list[str]:
     settings = shlex.quote(str(config_file))
     return [
         f"id {user} || useradd --system --user-group --home-dir {directory} --shell /usr/sbin/nologin {user}",
-        f"install -d -m 0700 {data} && chown -R {user}:{user} {data}",
+        # Hard-linked files keep their owner: Apache Kafka may share them.
+        f"install -d -m 0700 {data} && "
+        f"find {data} -xdev \\( -type d -o -links 1 \\) -exec chown -h {user}:{user} {{}} +",
         f"chgrp {user} {settings} && chmod 0640 {settings}",
         "systemctl daemon-reload",
         "systemctl enable --now oncelog",

@@ -60,6 +60,22 @@ def test_the_unit_starts_this_program_on_these_files() -> None:
     assert CliRunner().invoke(main, ["service", "install", "--print", "--user", "a b"]).exit_code == 2
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_the_data_directory_is_given_to_the_user_without_what_is_shared(tmp_path: Path) -> None:
+    """A hard-linked segment stays Apache Kafka's; what a link leads to stays as it is."""
+    data, kafkas = tmp_path / "the data", tmp_path / "kafkas"
+    (data / "orders-0").mkdir(parents=True)
+    own, link = data / "orders-0" / "own", data / "link"
+    for each in (own, kafkas):
+        each.touch()
+    os.link(kafkas, data / "orders-0" / "shared")
+    link.symlink_to(kafkas)
+    (command,) = (each for each in service.next_steps(tmp_path / "x", data, "nobody") if "chown" in each)
+    subprocess.run(["sh", "-ec", command.replace("nobody:nobody", "64999:64999")], check=True, timeout=PATIENCE_S)
+    assert {each.lstat().st_uid for each in (data, data / "orders-0", own, link)} == {64_999}
+    assert kafkas.stat().st_uid == 0
+
+
 def test_the_unit_is_written_by_root_alone_and_replaced_when_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
