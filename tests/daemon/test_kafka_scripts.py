@@ -1,11 +1,14 @@
 """Kafka's scripts by their own names: what they do and print is what Kafka's own tools do and print."""
 
+import asyncio
 import io
 import sys
 from pathlib import Path
 
 import pytest
 
+from oncelog.client.admin.descriptions import ClusterDescription
+from oncelog.tools.kafka_scripts import cluster
 from oncelog.tools.kafka_scripts.__main__ import link, main
 from oncelog.tools.kafka_scripts.table import SCRIPTS
 from tests.support.daemon import Daemon
@@ -63,6 +66,34 @@ def test_what_is_not_offered_is_an_error_that_names_it(
 ) -> None:
     assert _exit_code(line.split()) == 1
     assert message in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("list-endpoints", 0, ["1 unfenced"]),
+        ("list-endpoints --include-fenced-brokers", 0, ["1 unfenced", "2 fenced"]),
+        ("unregister --id 2", 1, ["broker 2 is fenced"]),
+        ("unregister --id 3", 1, ["Broker ID 3 is not currently registered"]),
+    ],
+)
+def test_a_broker_that_has_ended_is_listed_as_fenced(
+    line: str, code: int, said: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Where the flag asks for it; it is registered, so that no answer denies it."""
+
+    class OfTwo:
+        async def describe_cluster(self) -> ClusterDescription:
+            return ClusterDescription("id", 1, {1: ("one", 9092)}, {}, {}, {2: ("the-other", 9093)})
+
+    monkeypatch.setattr(cluster, "ask", lambda _, work: asyncio.run(work(OfTwo())))
+    assert _exit_code(["kafka-cluster", *line.split(), "--bootstrap-server", "x:1"]) == code
+    printed = capfd.readouterr()
+    rows = [row.split() for row in printed.out.splitlines()[1:]]
+    if code:
+        assert said[0] in printed.err
+    else:
+        assert [f"{row[0]} {row[4]}" for row in rows] == said
 
 
 def test_a_file_of_client_settings_is_heeded_where_it_speaks_of_security(

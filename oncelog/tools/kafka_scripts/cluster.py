@@ -60,13 +60,18 @@ def cluster(options: Options) -> int:
             case "cluster-id":
                 out(f"Cluster ID: {described.cluster_id}")
             case "list-endpoints":
-                width = max((len(host) for host, _ in described.nodes.values()), default=0)
+                fenced = described.fenced_nodes if "include-fenced-brokers" in options else {}
+                listed = {**fenced, **described.nodes}
+                width = max((len(host) for host, _ in listed.values()), default=0)
                 out(_ENDPOINT.format("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE", width=width))
-                for node_id, (host, port) in sorted(described.nodes.items()):
-                    out(_ENDPOINT.format(node_id, host, port, "null", "unfenced", "broker", width=width))
+                for node_id, (host, port) in sorted(listed.items()):
+                    state = "unfenced" if node_id in described.nodes else "fenced"
+                    out(_ENDPOINT.format(node_id, host, port, "null", state, "broker", width=width))
             case _:
                 options.value("id")
                 node_id = options.number("id", -1)
+                if node_id in described.fenced_nodes:
+                    raise Wrong(f"broker {node_id} is fenced: it has ended, and registers itself when it starts again")
                 if node_id not in described.nodes:
                     raise Wrong(f"Broker ID {node_id} is not currently registered")
                 raise Wrong(f"broker {node_id} serves this cluster: it registers itself, and ends with its process")
