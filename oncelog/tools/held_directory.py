@@ -73,7 +73,11 @@ class HeldDirectory:
             if not stat.S_ISDIR(status.st_mode):
                 yield self, name, status
             elif partition_of(name):
-                with self.within(name) as partition:
+                try:
+                    opened = self.within(name)
+                except FileNotFoundError:  # a running broker has deleted the topic
+                    continue
+                with opened as partition:
                     found = ((each, partition._status(each)) for each in partition.names())
                     yield from ((partition, each, status) for each, status in found if status is not None)
 
