@@ -174,7 +174,7 @@ def steps_elsewhere(
         try:
             _take(data_dir, unfinished, files, copies=copies, on_copied=on_copied)
         except OSError as error:
-            shutil.rmtree(unfinished)
+            shutil.rmtree(unfinished, ignore_errors=True)
             if error.errno not in NO_LINKS:
                 raise
             raise _no_links(data_dir, kafka_dir) from error
