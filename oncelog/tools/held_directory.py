@@ -1,4 +1,4 @@
-"""A directory that is held open by a command: what the command reads and writes in it is in it.
+"""A data directory opened by descriptor, so that no link can lead a command outside it.
 
 Owns: names within a directory, the walk over a data directory, which entries are refused. Does not own: which files are
 copied, and what for (`backup`, `adopt`, `graduate`).
@@ -7,6 +7,10 @@ Commands run as root, and the directory belongs to a service. Its owner may put 
 between a look and a use, and names with `..` into a list of files. So each name is opened below the descriptor of its
 directory, no link is followed, and what is checked is what was opened. Only the directory itself, which an operator has
 named, may be reached by a link.
+
+Limit: `check_directories` and `check_files` look once, and the command then opens files by path (what reads or writes a
+log does). A link in the place of a file is refused then too; the owner of the data directory can put one in the place
+of a partition's directory after the look, and it is followed.
 
 Invariants
 - The path of a file is `name` or `directory/name`.
@@ -156,7 +160,7 @@ class HeldDirectory:
     def link(self, path: str, target: "HeldDirectory") -> None:
         """Give a file a second name, the same one in the other directory."""
         with self.directory_of(path) as (directory, name):
-            # What was linked is looked at, and not what had the name before.
+            # Check the file that was linked; the name may have been reused since.
             before = directory._status(name)
             os.link(
                 name,
