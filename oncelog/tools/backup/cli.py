@@ -80,7 +80,10 @@ def backup(target: Path, data_dir: str | None, config_file: Path | None, timeout
     except (CannotBackUp, NotNew) as error:
         fail(f"{error}.", EXIT_NOT_POSSIBLE)
     except FileNotFoundError as error:
-        fail(f"{error.filename} is gone: was the broker started anew meanwhile? Repeat it.", EXIT_NOT_POSSIBLE)
+        fail(
+            f"{error.filename} is gone: the broker may have restarted during the backup; run the command again.",
+            EXIT_NOT_POSSIBLE,
+        )
     except OSError as error:
         _fail(error, target)
     _say_made(target, made, as_json)
@@ -105,7 +108,7 @@ def _as_dict(made: "Backup") -> dict[str, int]:
 @click.option(
     "--owner",
     metavar="USER",
-    help="To whom the data directory belongs then, if root restores it. [default: to whom it belonged]",
+    help="Owner of the restored data directory (root only). [default: the previous owner]",
 )
 @_as_json
 def restore(source: Path, data_dir: str | None, config_file: Path | None, owner: str | None, as_json: bool) -> None:

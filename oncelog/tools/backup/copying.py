@@ -159,8 +159,8 @@ def back_up(source: Source, target: Path, on_copied: Callable[[int], None]) -> B
 
 
 def _note_owner(backup: HeldDirectory, owner: tuple[int, int]) -> None:
-    """The owner of the files is whose they were, as in a copy by `cp -a`. Whose the directory is, which nobody else may
-    enter, is who made it: a service that was broken into does not reach its backups."""
+    """Files keep their owner, as with `cp -a`. The backup directory stays root's, mode 0700, so a compromised service
+    cannot reach it."""
     if os.geteuid() == ROOT:
         with suppress(OSError):  # on a file system without owners
             backup.give(owner)
