@@ -87,7 +87,7 @@ class _Tls:
 
     @property
     def certificate_end_s(self) -> int:
-        return self._settings.key.names.end_s
+        return self._settings.names.end_s
 
     def reload(self) -> Sequence[str]:
         """Raises ConfigError, and the current ones stay."""

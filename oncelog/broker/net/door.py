@@ -66,7 +66,7 @@ class Door:
     def certificate_end_s(self) -> int | None:
         """When the broker's certificate ends, in seconds since 1970; None without TLS."""
         tls = self._passage.tls
-        return None if tls is None else tls.key.names.end_s
+        return None if tls is None else tls.names.end_s
 
     def _watch(self) -> None:
         self._broker.live_config.check(self._check)
@@ -124,14 +124,13 @@ class Door:
             self._check_replacement(config, before, after)
 
     def _check_replacement(self, config: BrokerConfig, before: TlsSettings, after: TlsSettings) -> None:
-
         def allows(key: str) -> bool:
             return config.get_of_listener(self.listener_name, key) == "true"
 
         try:
             check_replacement(
-                before.key,
-                after.key,
+                before,
+                after,
                 other_dn=allows("ssl.allow.dn.changes"),
                 other_san=allows("ssl.allow.san.changes"),
             )

@@ -48,7 +48,7 @@ class _Element(NamedTuple):
 def certificate_names(der: bytes) -> Names:
     """Raises ValueError for what is no certificate."""
     try:
-        (certificate,) = _elements(memoryview(der))
+        certificate = next(_elements(memoryview(der)))  # in a TRUSTED CERTIFICATE, OpenSSL's uses of it follow
         to_be_signed = list(_elements(next(_elements(certificate.value)).value))
         if to_be_signed[0].tag == _EXPLICIT_0:  # the version
             to_be_signed = to_be_signed[1:]

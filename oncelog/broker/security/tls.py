@@ -8,6 +8,7 @@ Invariants
   memory of this process where the system has that, else from a file that only this user may read and that is removed.
 """
 
+import binascii
 import errno
 import os
 import re
@@ -34,6 +35,8 @@ _SAFE_SUITES = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Suites with forward secrecy and authenticated encryption, as Mozilla's "intermediate". OpenSSL's own choice has CBC
 as well, which every client of this decade can do without."""
 _SUITE = re.compile(r"TLS_(\w+?)_WITH_(\w+)\Z")
+_CERTIFICATE = re.compile(rb"-----BEGIN ((?:TRUSTED |X509 )?CERTIFICATE)-----([^-]*)-----END \1-----")
+"""A certificate in each form in which OpenSSL reads the one that belongs to a key."""
 _TLS_1_3_SUITE = re.compile(r"TLS_(AES|CHACHA20)_\w+\Z")
 _CONVERT = {
     "keystore": "keytool -importkeystore -srckeystore {path} -destkeystore {stem}.p12 -deststoretype PKCS12",
@@ -55,25 +58,14 @@ class KeyMaterial:
     """The certificate chain, the broker's own certificate first."""
     password: str = field(default="", repr=False)
 
-    @property
-    def names(self) -> Names:
-        """What the broker's certificate says. Raises TlsError."""
-        try:
-            certificate = re.search(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----", self._text)
-            return certificate_names(ssl.PEM_cert_to_DER_cert(certificate[0] if certificate else ""))
-        except ValueError as error:
-            raise TlsError("ssl.keystore: it has no certificate that can be read") from error
-
-    @property
-    def _text(self) -> str:
-        return (self.key + self.chain).decode("latin-1")
-
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
     """What one listener does with TLS, with everything read that is in files."""
 
     key: KeyMaterial
+    names: Names
+    """What the broker's certificate says."""
     trusted: bytes = field(repr=False)
     """The trusted certificates as PEM; empty where clients show none."""
     client_auth: str
@@ -98,8 +90,10 @@ def read_tls_settings(config: BrokerConfig, listener_name: str, *, with_sasl: bo
             f"ssl.client.auth is {client_auth}, and ssl.truststore.location is not set: write the file with the "
             "certificates that clients' are signed with, and ssl.truststore.type=PEM"
         )
+    key = _read_key(read)
     return TlsSettings(
-        _read_key(read),
+        key,
+        _names(key),
         trusted,
         client_auth,
         tuple(_items(read("ssl.enabled.protocols"))),
@@ -107,7 +101,7 @@ def read_tls_settings(config: BrokerConfig, listener_name: str, *, with_sasl: bo
     )
 
 
-def check_replacement(before: KeyMaterial, after: KeyMaterial, *, other_dn: bool, other_san: bool) -> None:
+def check_replacement(before: TlsSettings, after: TlsSettings, *, other_dn: bool, other_san: bool) -> None:
     """Check that a replacement certificate is of the same broker, as Kafka does: clients may know it by its name.
     Raises TlsError."""
     old, new = before.names, after.names
@@ -127,7 +121,7 @@ def differences(before: TlsSettings, after: TlsSettings) -> list[str]:
     """Return what is not the same, in words."""
     found = []
     if after.key != before.key:
-        end = time.strftime("%Y-%m-%d", time.gmtime(after.key.names.end_s))
+        end = time.strftime("%Y-%m-%d", time.gmtime(after.names.end_s))
         found.append(f"a key and certificate, which ends on {end}")
     if after.trusted != before.trusted:
         found.append("the certificates that it trusts")
@@ -214,6 +208,17 @@ def _read_key(read: Read) -> KeyMaterial:
     from oncelog.broker.security.pkcs12 import key_in_pkcs12
 
     return key_in_pkcs12(data, location, read("ssl.keystore.password"))
+
+
+def _names(material: KeyMaterial) -> Names:
+    """Read what the first certificate says. Raises TlsError."""
+    found = _CERTIFICATE.search(material.key + b"\n" + material.chain)
+    try:
+        return certificate_names(binascii.a2b_base64(found[2] if found else b""))
+    except ValueError as error:
+        raise TlsError(
+            "ssl.keystore: it has no certificate that can be read: is it PEM with a key and a certificate?"
+        ) from error
 
 
 def _read_trusted(read: Read) -> bytes:

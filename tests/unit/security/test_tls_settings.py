@@ -1,6 +1,7 @@
 """Settings of TLS become a context of OpenSSL, or an error that says what to write."""
 
 import os
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,6 +30,42 @@ def test_a_key_and_its_chain_are_read_from_one_pem_file(certificates: Certificat
     settings = read(certificates.server_settings(client_auth="required"))
     make_context(settings)
     assert (settings.client_auth, settings.versions) == ("required", ("TLSv1.2", "TLSv1.3"))
+
+
+@pytest.mark.parametrize(
+    ("label", "after"),
+    [
+        ("CERTIFICATE", b""),
+        ("X509 CERTIFICATE", b""),
+        ("TRUSTED CERTIFICATE", b""),
+        ("TRUSTED CERTIFICATE", b"\x30\x03\x0c\x01x"),
+    ],
+)
+def test_a_certificate_is_read_in_each_form_that_openssl_loads(
+    certificates: Certificates, tmp_path: Path, label: str, after: bytes
+) -> None:
+    """A trusted one has its uses after it. What the certificate says is read with the settings, once."""
+    expected = read(certificates.server_settings()).names
+    key, chain = split(Path(certificates.server_path).read_text())
+    der = ssl.PEM_cert_to_DER_cert(chain[: chain.index("-----END")] + "-----END CERTIFICATE-----\n")
+    written = ssl.DER_cert_to_PEM_cert(der + after).replace(" CERTIFICATE", f" {label}")
+    (tmp_path / "server.pem").write_text(key + written)
+    settings = read({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "server.pem")})
+    make_context(settings)
+    assert settings.names == expected
+
+
+def test_a_certificate_that_only_openssl_reads_is_refused_with_the_settings(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So none is in use that fails later, when a watch asks for its end."""
+
+    def unreadable(der: bytes) -> None:
+        raise ValueError("this is no certificate")
+
+    monkeypatch.setattr("oncelog.broker.security.tls.certificate_names", unreadable)
+    with pytest.raises(TlsError, match="no certificate that can be read"):
+        read(certificates.server_settings())
 
 
 @pytest.mark.parametrize("in_one_line", [False, True])
