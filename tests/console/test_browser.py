@@ -302,8 +302,38 @@ def test_what_came_while_a_button_was_down_is_shown_after_it(broker: Broker, con
     _begin_elsewhere(console, "held", "while-held")
     page.wait("pending !== null")
     assert not page.value("document.getElementById('view').textContent.includes('while-held')")
+    assert page.value("document.getElementById('live-text').textContent") == "held"
     page.mouse("mouseReleased", "h1")
     page.wait("document.getElementById('view').textContent.includes('while-held')")
+
+
+def test_a_list_of_choices_holds_updates_while_it_is_open_and_not_while_it_has_the_focus(
+    broker: Broker, console: str, page: Page
+) -> None:
+    """It is open from the press to a choice, Escape or the loss of focus. The press of another button holds none."""
+    broker.create_topic("chosen")
+    page.go(f"{console}/produce")
+    page.wait(_IS_LIVE)
+    kind = "document.getElementById('kind')"
+    page.value(f"{kind}.focus()")
+    down = "new PointerEvent('pointerdown', {bubbles: true, button: %d})"
+    page.value(f"{kind}.dispatchEvent({down % 2})")
+    closing = (
+        ("change", "{bubbles: true}"),
+        ("keydown", "{bubbles: true, key: 'Escape'}"),
+        ("focusout", "{bubbles: true}"),
+    )
+    for number, (name, options) in enumerate(closing):
+        _begin_elsewhere(console, "chosen", f"focus-{number}")
+        page.wait(f"document.getElementById('view').textContent.includes('focus-{number}') && {_IS_LIVE}")
+        page.value(f"{kind}.dispatchEvent({down % 0}); document.dispatchEvent(new PointerEvent('pointerup'))")
+        _begin_elsewhere(console, "chosen", f"open-{number}")
+        page.wait("document.getElementById('live-text').textContent === 'held'")
+        assert not page.value(f"document.getElementById('view').textContent.includes('open-{number}')")
+        event = "KeyboardEvent" if name == "keydown" else "Event"
+        page.value(f"{kind}.dispatchEvent(new {event}({name!r}, {options}))")
+        page.wait(f"document.getElementById('view').textContent.includes('open-{number}') && {_IS_LIVE}")
+    assert page.value("document.activeElement.id") == "kind"
 
 
 def test_selected_text_opened_details_scrolled_tables_and_typed_forms_survive_updates(

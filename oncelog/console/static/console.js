@@ -103,18 +103,31 @@ function put(html) {
 // While a button is pressed, text selected, or a list of choices open, an update waits for the end of that.
 let pending = null;
 let isPressed = false;
+// The select whose list may be open: browsers do not say when it opens. The focus stays after a choice.
+let opened = null;
+const OPENS = [" ", "Enter", "F4", "ArrowDown", "ArrowUp"];
 
 function isBusy() {
   const selection = document.getSelection();
   const selects = !selection.isCollapsed && view.contains(selection.anchorNode);
-  return isPressed || selects || (view.contains(document.activeElement) && document.activeElement.matches("select"));
+  return isPressed || selects || opened !== null;
 }
 
 function putPending() {
-  if (pending === null || isBusy()) return;
-  const html = pending;
-  pending = null;
-  put(html);
+  if (pending === null) return;
+  const isHeldBack = isBusy();
+  if (!isHeldBack) {
+    const html = pending;
+    pending = null;
+    put(html);
+  }
+  // Trouble and a pause stay said.
+  if (source !== null && banner.hidden) say(isHeldBack ? "waiting" : "live", isHeldBack ? "held" : "live");
+}
+
+function open(select) {
+  opened = select;
+  if (select === null) setTimeout(putPending); // after the change that closes it
 }
 
 function press(isDown) {
@@ -122,18 +135,24 @@ function press(isDown) {
   if (!isDown) setTimeout(putPending); // after the click that this is
 }
 
-document.addEventListener("pointerdown", () => press(true), true);
+// Another button opens a menu, and its release is not always heard of.
+document.addEventListener("pointerdown", (event) => event.button === 0 && press(true), true);
 for (const name of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(name, () => press(false), true);
 window.addEventListener("blur", () => press(false));
 document.addEventListener("selectionchange", () => setTimeout(putPending));
-view.addEventListener("focusout", () => setTimeout(putPending));
+view.addEventListener("focusout", () => open(null));
+view.addEventListener("change", () => open(null));
+view.addEventListener("pointerdown", (event) => event.button === 0 && open(event.target.closest("select")));
+view.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" || (event.key === "Enter" && opened !== null)) open(null);
+  else if (OPENS.includes(event.key) && event.target.matches("select")) open(event.target);
+});
 
 function follow() {
   if (source !== null || paused || document.hidden) return;
   say("waiting", "connecting");
   source = new EventSource(view.dataset.live);
   source.addEventListener("view", (event) => {
-    say("live", "live");
     warn("");
     pending = event.data;
     putPending();
@@ -158,6 +177,7 @@ function follow() {
 function stop() {
   source?.close();
   source = null;
+  pending = null;
 }
 
 if (view.dataset.live) {
