@@ -182,9 +182,18 @@ def _with_advertised(
 
 
 def plain_address(host: str) -> str:
-    """Return the address of a peer as rules and quotas have it: an IPv4 address comes to a socket of both families as
-    `::ffff:10.0.0.5`."""
-    return host.removeprefix("::ffff:") if host.startswith("::ffff:") and "." in host else host
+    """Return an address in the one form that rules and quotas have, however it is written: an IPv4 address comes to a
+    socket of both families as `::ffff:10.0.0.5`. A zone stays."""
+    if ":" not in host:
+        return host
+    from ipaddress import ip_address  # a start on other hosts does not pay for it
+
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(address if mapped is None else mapped)
 
 
 def is_loopback(host: str) -> bool:

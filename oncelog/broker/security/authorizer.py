@@ -11,9 +11,9 @@ Invariants
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from ipaddress import ip_address
 from typing import Final, NamedTuple
 
+from oncelog.broker.config.listeners import plain_address
 from oncelog.broker.security.access_rules import AccessRules
 from oncelog.broker.security.principal import Principal, parse_principal
 from oncelog.protocol.acls import (
@@ -118,7 +118,7 @@ class Authorizer:
         if asked.name is None:
             return self._decide_for_any(rules, asked)
         is_covered, allowed = False, None
-        who, host = _who(asked), host_text(asked.host)
+        who, host = _who(asked), _without_zone(asked.host)
         for acl in rules.covering(asked.resource_type, asked.name):
             is_covered = True
             if _concerns(acl, who, host) and _answers(acl, asked.operation):
@@ -135,7 +135,7 @@ class Authorizer:
         somewhere = self._decide(rules, asked._replace(name="hardcode"))  # Kafka's own: for those who may everything
         if somewhere.is_allowed:
             return somewhere
-        who, host = _who(asked), host_text(asked.host)
+        who, host = _who(asked), _without_zone(asked.host)
         concerning = [
             acl
             for acl in rules.of_type(asked.resource_type)
@@ -163,7 +163,7 @@ def _who(asked: Asked) -> tuple[str, str]:
 
 
 def _concerns(acl: Acl, who: tuple[str, str], host: str) -> bool:
-    return acl.principal in who and (acl.host == WILDCARD or host_text(acl.host) == host)
+    return acl.principal in who and (acl.host == WILDCARD or _without_zone(acl.host) == host)
 
 
 def _answers(acl: Acl, operation: AclOperation) -> bool:
@@ -172,17 +172,9 @@ def _answers(acl: Acl, operation: AclOperation) -> bool:
     return acl.permission == Permission.ALLOW and acl.operation in _IMPLY.get(operation, ())
 
 
-def host_text(host: str) -> str:
-    """Return an address in one form, however it is written: a socket for both families has IPv4 clients in IPv6
-    form."""
-    if ":" not in host:
-        return host
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    mapped = getattr(address, "ipv4_mapped", None)
-    return str(address if mapped is None else mapped)
+def _without_zone(host: str) -> str:
+    """Return an address as rules have it: a zone is a name on one machine only."""
+    return plain_address(host.partition("%")[0])
 
 
 def _rule_text(acl: Acl) -> str:

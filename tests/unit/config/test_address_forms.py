@@ -104,7 +104,15 @@ def test_no_client_is_sent_to_every_address(form: str) -> None:
 
 @pytest.mark.parametrize(
     ("host", "plain"),
-    [("::ffff:10.0.0.5", "10.0.0.5"), ("10.0.0.5", "10.0.0.5"), ("::1", "::1"), ("::ffff:0:1", "::ffff:0:1")],
+    [
+        ("::ffff:10.0.0.5", "10.0.0.5"),
+        ("10.0.0.5", "10.0.0.5"),
+        ("::1", "::1"),
+        ("::FFFF:a00:5", "10.0.0.5"),
+        ("0::1", "::1"),
+        ("fe80::1%eth0", "fe80::1%eth0"),
+        ("a::b::c", "a::b::c"),
+    ],
 )
 def test_a_peer_has_the_address_that_rules_and_quotas_name(host: str, plain: str) -> None:
     assert plain_address(host) == plain
