@@ -58,8 +58,6 @@ refused."""
 _AHEAD_MS = 60_000
 _LONG_MS = 60_000
 """The age of a transaction that is long: one is usually over in a second, and its readers wait so long for it."""
-_FEW_DAYS = 30
-"""The days before the end of a certificate from which the broker itself warns, in its log and at /readyz."""
 _MOST_TRANSACTIONS = 10
 _MOST_PARTITIONS = 1_000
 """The most partitions that are asked for the timestamp of their newest record."""
@@ -177,6 +175,7 @@ def _reach(check: str, host: str, port: int, timeout_s: float, context: "SSLCont
 
 def _certificate(host: str, port: int, timeout_s: float, context: "SSLContext") -> Finding:
     """Check for how long the certificate is still good. One that has ended is not accepted: `_reach` has found that."""
+    from oncelog.broker.security.file_changes import HOW_TO_REPLACE, WARN_S
     from oncelog.health import NotHealthy, certificate_end_s
 
     check = f"certificate of {host}:{port}"
@@ -184,11 +183,10 @@ def _certificate(host: str, port: int, timeout_s: float, context: "SSLContext") 
         end_s = certificate_end_s(host, port, timeout_s, context)
     except NotHealthy as error:
         return Finding(check, "wrong", str(error))
-    days = (end_s - int(time.time())) // 86_400
-    detail = f"ends on {time.strftime('%Y-%m-%d', time.gmtime(end_s))}, in {days} days"
-    if days < _FEW_DAYS:
-        advice = "replace its file, and send the broker SIGHUP (systemctl reload), which reads it again"
-        return Finding(check, "look", f"{detail}: {advice}")
+    left_s = end_s - int(time.time())
+    detail = f"ends on {time.strftime('%Y-%m-%d', time.gmtime(end_s))}, in {left_s // 86_400} days"
+    if left_s < WARN_S:
+        return Finding(check, "look", f"{detail}: {HOW_TO_REPLACE}")
     return Finding(check, "ok", detail)
 
 

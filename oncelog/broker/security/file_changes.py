@@ -16,6 +16,7 @@ from oncelog.broker.turns.ports import WallMs
 WARN_S = 30 * 86_400
 """How long before its end a certificate is warned of: who renews by hand needs days, and Let's Encrypt's clients renew
 30 days before."""
+HOW_TO_REPLACE = "replace its file and send SIGHUP (systemctl reload), without a restart"
 _AGAIN_MS = 86_400_000
 
 
@@ -38,10 +39,9 @@ class EndingCertificate(NamedTuple):
     def __str__(self) -> str:
         day = time.strftime("%Y-%m-%d", time.gmtime(self.end_s))
         whose = f"the certificate of listener {self.listener_name}"
-        how = "replace its file and send SIGHUP (systemctl reload), without a restart"
         if self.has_ended:
-            return f"{whose} ended on {day}, and clients refuse it: {how}"
-        return f"{whose} ends on {day}, in {self.left_s // 86_400} days: {how}"
+            return f"{whose} ended on {day}, and clients refuse it: {HOW_TO_REPLACE}"
+        return f"{whose} ends on {day}, in {self.left_s // 86_400} days: {HOW_TO_REPLACE}"
 
 
 def ending(readers: Iterable[FileReader], wall_ms: WallMs) -> Iterator[EndingCertificate]:
