@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from oncelog.health import NotHealthy, check_health
+from oncelog.tools.demo.daemon import BELOW_OUTGOING
 from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S, until
 
@@ -32,8 +33,6 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=5
 group.initial.rebalance.delay.ms=0
 """
-_BELOW_OUTGOING = (20_000, 32_000)
-
 
 ON_BOTH = ("oncelog", pytest.param("kafka", marks=pytest.mark.kafka))
 """The kinds of broker of a fixture whose tests hold on both."""
@@ -170,7 +169,7 @@ def free_ports(count: int) -> list[int]:
     with ExitStack() as held:
         ports: list[int] = []
         while len(ports) < count:
-            port = random.SystemRandom().randrange(*_BELOW_OUTGOING)
+            port = random.SystemRandom().randrange(*BELOW_OUTGOING)
             with suppress(OSError):
                 held.enter_context(socket.create_server(("127.0.0.1", port)))
                 ports.append(port)
@@ -180,7 +179,7 @@ def free_ports(count: int) -> list[int]:
 def free_neighbours(count: int) -> int:
     """The first of so many such ports in a row."""
     while True:
-        first = random.SystemRandom().randrange(*_BELOW_OUTGOING)
+        first = random.SystemRandom().randrange(*BELOW_OUTGOING)
         with ExitStack() as held, suppress(OSError):
             for port in range(first, first + count):
                 held.enter_context(socket.create_server(("127.0.0.1", port)))

@@ -14,7 +14,8 @@ from pathlib import Path
 from oncelog.faults import FaultClient, Rule
 
 READY = "oncelog ready "
-_BELOW_OUTGOING = (20_000, 32_000)
+BELOW_OUTGOING = (20_000, 32_000)
+"""Ports below those that systems give to outgoing connections."""
 
 
 class DemoFailed(Exception):
@@ -84,6 +85,6 @@ def free_port() -> int:
     """Return a port that is free now, below those that systems give to outgoing connections, one of which could take it
     before its server starts."""
     while True:
-        port = random.SystemRandom().randrange(*_BELOW_OUTGOING)
+        port = random.SystemRandom().randrange(*BELOW_OUTGOING)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
