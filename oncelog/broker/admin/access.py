@@ -44,11 +44,16 @@ class Access:
         """`name` is the port's name: the principal of its token is `Token:NAME`. With `read_only` nothing but GET and
         HEAD is allowed."""
         self._name = name
-        self.token = token
+        self._token = token
         self._read_only = read_only
         self._scheme = b"https://" if address.has_tls else b"http://"
         self._is_local = address.is_local
         self._host_names = frozenset(each.lower() for each in (*host_names, address.host) if each)
+
+    def replace_token(self, token: Token) -> bool:
+        """Ask for this token from now on; return whether it is another one."""
+        is_other, self._token = token != self._token, token
+        return is_other
 
     def check(self, method: str, target: bytes, headers: Headers) -> Principal:
         """Return the principal of a request. Raises HttpError if the request may not be served."""
@@ -81,9 +86,9 @@ class Access:
         parameters = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
         if any(name.lower() in _TOKEN_PARAMETERS for name, _ in parameters):
             raise HttpError(400, "a token must not be in the address: send it in the header Authorization")
-        if self.token is None or path in _WITHOUT_TOKEN:
+        if self._token is None or path in _WITHOUT_TOKEN:
             return ANONYMOUS
-        if not self.token.is_in(authorization):
+        if not self._token.is_in(authorization):
             raise HttpError(
                 401,
                 f"{'wrong token' if authorization else 'no token'}: send the header Authorization: Bearer TOKEN, with "

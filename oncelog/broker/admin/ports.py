@@ -129,7 +129,4 @@ class _TokenFile:
     def reload(self) -> Sequence[str]:
         """Raises ConfigError, and the current one stays."""
         token = _token_of(self._broker.config, self._name)
-        if token is None or token == self._access.token:
-            return ()
-        self._access.token = token
-        return ("another token",)
+        return ("another token",) if token is not None and self._access.replace_token(token) else ()
