@@ -26,12 +26,14 @@ def test_a_block_without_a_mark_is_noticed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("tools.shell_blocks.ROOT", tmp_path)
     page = tmp_path / "page.md"
     block = "```bash\nls\n```\n"
-    indented = "\n    oncelog serve\n    oncelog topic list\n\n"
+    indented = "\n    oncelog serve\n    oncelog topic list    # all\n        --json\n\n    psql\n\n    x = 1\n\n"
     page.write_text(
         f"{indented}{block}<!-- run: a.py -->\n{block}```text\n```\n{block}<!-- not run: why -->\n{block}{block}"
     )
     found = list(shell_blocks(page))
-    assert found[0].commands == ["oncelog serve", "oncelog topic list"]
+    assert found[0].commands == ["oncelog serve", "oncelog topic list    # all", "    --json"]
+    assert words_of(found[0].commands[1]) == ["topic", "list"]
+    assert found.pop(1).commands == ["psql"]
     assert [(each.test, each.reason) for each in found] == [
         (None, None),
         (None, None),

@@ -3,12 +3,14 @@
     <!-- run: tests/daemon/test_walkthroughs.py -->     holds for the blocks below it, up to the next mark
     <!-- not run: it needs a Docker engine -->          holds for one block
 
-Owns: finding blocks and marks; indented lines that begin with a program are a block, too. Does not own: running them;
-what a block prints (`tools.page_commands`, for blocks that `make pages` writes). Invariant: a block without a mark is
-an error (`tests/test_shell_blocks.py`), so that no command stands in a page untried by accident.
+Owns: finding blocks and marks; indented lines are a block, too, if the first begins with one of `_PROGRAMS`: other
+indented text needs no mark. Does not own: running them; what a block prints (`tools.page_commands`, for blocks that
+`make pages` writes). Invariant: a block without a mark is an error (`tests/test_shell_blocks.py`), so that no command
+stands in a page untried by accident.
 """
 
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +19,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _RUN, _NOT_RUN = "run: ", "not run: "
 MARK = re.compile(r"<!-- (?:not )?run: .* -->")
+_PROGRAMS = (
+    r"oncelog|make|pip|uv|python3?|curl|docker|kafka-[\w-]+\.sh|psql|createdb|pg_\w+"
+    r"|kill|systemctl|journalctl|openssl|sudo"
+)
 _PART = re.compile(
     r"^<!-- (?P<mark>(?:not )?run: [^\n]*) -->$"
     r"|^(?P<indent> *)```(?P<language>\w*)(?P<title>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$"
-    r"|(?P<indented>(?:^    (?:oncelog|make|pip|curl|docker|kafka-[\w-]+\.sh) [^\n]*\n)+)",
+    r"|(?P<indented>^    (?:" + _PROGRAMS + r")(?: [^\n]*)?\n(?:    (?! *```)[^\n]*\n)*)",
     re.MULTILINE | re.DOTALL,
 )
 _LANGUAGES = ("bash", "console", "sh", "shell")
@@ -57,7 +63,7 @@ def shell_blocks(path: Path) -> Iterator[ShellBlock]:
         elif found["indented"] or found["language"] in _LANGUAGES:
             line = text.count("\n", 0, found.start()) + 1
             page = path.relative_to(ROOT).as_posix()
-            indented = (found["indented"] or "").replace("    ", "")
+            indented = textwrap.dedent(found["indented"] or "")
             yield ShellBlock(page, line, found["language"] or "", found["text"] or indented, test, reason)
             reason = None
 
