@@ -37,7 +37,7 @@ _READ_ONLY = "this console was started with --read-only: it changes nothing"
 _UNSERVED = {
     404: ("No such page", "This console has no page at this address."),
     405: ("Not a page to look at", "This address changes something, and is asked by the buttons of other pages."),
-    500: ("Not shown", "This is a mistake of the console; what it printed where it was started says more."),
+    500: ("Not shown", "The console failed; see its output in the terminal where it runs."),
 }
 Show = Callable[[Request], Awaitable[Response]]
 

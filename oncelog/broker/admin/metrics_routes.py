@@ -7,8 +7,8 @@ Invariant: the text is written in a thread, so that no client waits for it.
     GET /healthz  200 while the event loop turns
     GET /readyz   200 when every coordinator has replayed its log and the disk or the database takes writes, or when a
                   node that stands by has followed the leader lately; else 503 with the reason. The certificate of a
-                  listener that ends within 30 days, or has ended, is in `warnings`; when those of all listeners have
-                  ended, no new client gets in, and it is 503: before that, it would keep clients from those that work
+                  listener that ends within 30 days, or has ended, is in `warnings`. It returns 503 only when every
+                  listener's certificate has expired; an earlier 503 would take working listeners out of service.
     GET /witness  mistakes of clients, as JSON; 404 without oncelog.witness.enable
     GET /share-groups/GROUP  what a share group has in flight, and which records fail, as JSON
 """

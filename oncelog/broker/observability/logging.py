@@ -131,7 +131,7 @@ def start_logging(level: str, stream: TextIO | None = None) -> Any:
 
 class _Steady:
     """The stream of the log. A line that cannot be written, because the terminal is closed, the disk full, or the
-    reader of the pipe gone, must not end what it is about: it is left out."""
+    reader of the pipe gone, is dropped; logging must not fail the operation."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -141,10 +141,9 @@ whole or not at all. *Lost*: acknowledged and not there, or not copied; *doubled
 for an answer, and their transactions time out after sixty, as is Java's default; in rows of before 0.0.0.dev1700 after
 thirty.
 
-Where a standby of PostgreSQL is promoted, the broker that leads goes on, or leads anew if its lease had run out
-meanwhile. Who begins to lead fences transactional producers, as [after a restore](postgres.md#after-a-restore), since
-it cannot know that the standby had everything. So with promotions producers are fenced, and what they had under way is
-unknown.
+Where a standby of PostgreSQL is promoted, the leader continues, or takes the lease again if it expired. Each new leader
+fences transactional producers, as [after a restore](postgres.md#after-a-restore), since it cannot know that the standby
+had everything. So with promotions producers are fenced, and what they had under way is unknown.
 """
 _REPEAT = """## Repeat it
 
