@@ -130,6 +130,11 @@ function open(select) {
   if (select === null) setTimeout(putPending); // after the change that closes it
 }
 
+// What had the focus before may change, and lose it, after the press that opens.
+function close(event) {
+  if (event.target === opened) open(null);
+}
+
 function press(isDown) {
   isPressed = isDown;
   if (!isDown) setTimeout(putPending); // after the click that this is
@@ -140,8 +145,7 @@ document.addEventListener("pointerdown", (event) => event.button === 0 && press(
 for (const name of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(name, () => press(false), true);
 window.addEventListener("blur", () => press(false));
 document.addEventListener("selectionchange", () => setTimeout(putPending));
-view.addEventListener("focusout", () => open(null));
-view.addEventListener("change", () => open(null));
+for (const name of ["change", "focusout"]) view.addEventListener(name, close);
 view.addEventListener("pointerdown", (event) => event.button === 0 && open(event.target.closest("select")));
 view.addEventListener("keydown", (event) => {
   if (event.key === "Escape" || (event.key === "Enter" && opened !== null)) open(null);
