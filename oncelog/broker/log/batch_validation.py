@@ -45,6 +45,8 @@ _MAX_BLAMED_RECORDS: Final = 1_000
 AT_ONCE_BYTES: Final = 16 * 1024
 AT_ONCE_RECORDS: Final = 100
 """What is opened in the turn of its append. Measured: 0.2 ms; a request may have a hundred such batches."""
+_AT_ONCE_PARTS: Final = 16
+"""As many compressed frames, of which an empty one of zstd takes 23 µs in 9 bytes."""
 CheckedBody = NewType("CheckedBody", memoryview)
 """The uncompressed records of a batch, as many as its header announces, with nothing behind them."""
 # Snappy has no magic number that all clients write.
@@ -234,10 +236,10 @@ def checked_at_once(batch: memoryview, header: BatchHeader, config: LogConfig, w
 def _opened_at_once(compression: int, body: memoryview, config: LogConfig) -> bytes:
     from oncelog.protocol.records.compression import decompress
 
-    if len(body) > AT_ONCE_BYTES:  # however little it becomes: empty frames take time too
+    if len(body) > AT_ONCE_BYTES:  # however little it becomes
         raise LongBatch(config)
     try:
-        return decompress(compression, body, AT_ONCE_BYTES)
+        return decompress(compression, body, AT_ONCE_BYTES, _AT_ONCE_PARTS)
     except DecompressedSizeError as error:
         raise LongBatch(config) from error
     except ProtocolError as error:

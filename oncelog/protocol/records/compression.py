@@ -74,9 +74,18 @@ def compress(codec: int, body: bytes | memoryview, level: int | None = None) -> 
     raise ValueError(f"unknown compression codec {codec}")
 
 
-def decompress(codec: int, body: bytes | memoryview, max_bytes: int | None = None) -> bytes:
-    """Raises ProtocolError for an unknown codec, for malformed data, and above `max_bytes`."""
-    return b"".join(_parts(codec, body, max_bytes))
+def decompress(
+    codec: int, body: bytes | memoryview, max_bytes: int | None = None, max_parts: int | None = None
+) -> bytes:
+    """Raises ProtocolError for an unknown codec, for malformed data, and above `max_bytes`. Above `max_parts`, of which
+    each frame is at least one, raises DecompressedSizeError as well: an empty frame takes time, too."""
+    parts = _parts(codec, body, max_bytes)
+    if max_parts is None:
+        return b"".join(parts)
+    found = list(islice(parts, max_parts + 1))
+    if len(found) > max_parts:
+        raise DecompressedSizeError(f"the batch has more than {max_parts} compressed parts")
+    return b"".join(found)
 
 
 def decompress_in_steps(codec: int, body: bytes | memoryview, max_bytes: int) -> bytearray:

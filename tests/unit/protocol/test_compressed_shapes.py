@@ -15,8 +15,9 @@ from time import process_time
 import pytest
 
 import oncelog
-from oncelog.broker.log.batch_validation import validate_batch
+from oncelog.broker.log.batch_validation import AT_ONCE_BYTES, LongBatch, validate_batch
 from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.opening import opened
 from oncelog.broker.log.recompression import recompressed
 from oncelog.broker.log.values import AppendOrigin
 from oncelog.broker.storage.compaction.batch_filter import BatchFilter
@@ -24,6 +25,7 @@ from oncelog.broker.storage.compaction.offset_map import OffsetMap
 from oncelog.broker.storage.compaction.transactions import AbortedTransactions, CleanedTransactions
 from oncelog.broker.storage.memory.memory_log import first_as_late
 from oncelog.broker.turns.ports import WallMs
+from oncelog.broker.turns.slices import Slices
 from oncelog.client.consuming.partition_state import PartitionState
 from oncelog.client.consuming.raw_batches import RawBatch
 from oncelog.client.sharing.pieces import iter_pieces
@@ -42,6 +44,7 @@ from oncelog.tools.log.dump.findings import Findings
 from oncelog.tools.log.dump.lines import RecordLine
 from tests.conformance.recordings import RECORDINGS
 from tests.conformance.transcripts.frames_transcript import KINDS
+from tests.fakes.scheduler import ManualScheduler
 from tests.support.frame_shapes import BODY, COMPRESSING, COUNT, RECORDS, START_MS, batch_of, shapes
 
 PLACE = TopicPartition("t", 0)
@@ -135,13 +138,29 @@ def encoded_again(batch: bytes) -> Fields:
     """By Produce, for a topic with another codec."""
     header = read_header(batch)
     other = "gzip" if header.compression_type != CODECS["gzip"] else "uncompressed"
-    whole, _ = recompressed(memoryview(batch), header, LogConfig(compression_type=other), NOW_MS)
+    config = LogConfig(compression_type=other)
+    try:
+        whole, _ = recompressed(memoryview(batch), header, config, NOW_MS)
+    except LongBatch:
+        whole = _opened_beside(batch, config)
     return fields_of(decode_records(whole))
 
 
 def validated(batch: bytes) -> Fields:
-    validate_batch(memoryview(batch), LogConfig(record_validation="full"), NOW_MS, AppendOrigin.CLIENT)
+    config = LogConfig(record_validation="full")
+    try:
+        validate_batch(memoryview(batch), config, NOW_MS, AppendOrigin.CLIENT)
+    except LongBatch:
+        _opened_beside(batch, config)
     return fields_of(decode_records(memoryview(batch)))
+
+
+def _opened_beside(batch: bytes, config: LogConfig) -> memoryview:
+    scheduler = ManualScheduler()
+    slices = Slices(scheduler)
+    opening = slices.run_own(opened(memoryview(batch), config, NOW_MS, slices))
+    scheduler.run()
+    return opening.result().batch
 
 
 def looked_up(batch: bytes) -> Fields:
@@ -236,6 +255,17 @@ def test_there_is_a_limit_to_the_number_of_frames(codec: str) -> None:
     number = CODECS[codec]
     with pytest.raises(ProtocolError, match="more than 50000 compressed frames"):
         decompress(number, compress(number, b"") * 50_001, 1)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_many_small_frames_are_not_opened_in_the_turn_of_their_append(codec: str) -> None:
+    """However few bytes they are, and become: each frame takes time."""
+    batch = memoryview(batch_of(codec, compress(CODECS[codec], b"") * 500 + shapes(codec)["one frame"]))
+    assert len(batch) < AT_ONCE_BYTES
+    with pytest.raises(LongBatch):
+        recompressed(batch, read_header(batch), LogConfig(compression_type="uncompressed"), NOW_MS)
+    with pytest.raises(LongBatch):
+        validate_batch(batch, LogConfig(record_validation="full"), NOW_MS, AppendOrigin.CLIENT)
 
 
 def test_members_behind_one_another_are_not_copied_for_each() -> None:
