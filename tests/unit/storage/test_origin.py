@@ -1,5 +1,7 @@
 """Whose files a start finds: those of another copy of the directory put nothing back, and are kept and named."""
 
+from random import Random
+
 import pytest
 
 from oncelog.broker.storage.local import boot_mark, flushed_offsets, journal
@@ -136,16 +138,36 @@ def test_a_partition_of_another_copy_is_offline_and_nothing_of_it_is_overwritten
     assert len(values(logs.killed(), 0)) == 6, "the journal still has what the right segment lacks"
 
 
-def test_before_a_repair_that_keeps_the_segments_the_journal_is_kept_too() -> None:
+def contradicted(foreign_rounds: int, rounds: int) -> MemoryDisk:
+    """With a segment of another copy in one of two partitions: it ends at 3 and so many offsets, the journal at 3 and
+    so many."""
     original = run_on(MemoryDisk(), b"own")
-    copy = run_on(a_copy_of(original), b"foreign")
-    original = run_on(original, b"own", rounds=3)
+    copy = run_on(a_copy_of(original), b"foreign", rounds=foreign_rounds)
+    original = run_on(original, b"own", rounds=rounds)
     bring((SEGMENT,), copy, original)
-    foreign = original.read_bytes(SEGMENT)
-    logs = Logs(original)
-    logs.store.settle_journal({(TOPIC_ID, partition): f"topic-{partition}" for partition in range(2)})
-    assert any(".foreign-" in name for name in logs.disk.files)
-    assert logs.disk.read_bytes(SEGMENT) == foreign
+    return original
+
+
+def settle(disk: MemoryDisk) -> None:
+    """As before a repair."""
+    Logs(disk).store.settle_journal({(TOPIC_ID, partition): f"topic-{partition}" for partition in range(2)})
+
+
+@pytest.mark.parametrize(("foreign_rounds", "rounds"), [(3, 3), (6, 3), (2, 6)])
+def test_a_repair_keeps_the_segments_that_contradict_the_journal_and_the_journal_beside(
+    foreign_rounds: int, rounds: int
+) -> None:
+    """Whichever of the two is longer."""
+    disk = contradicted(foreign_rounds, rounds)
+    foreign, own = disk.read_bytes(SEGMENT), {disk.read_bytes(name) for name in JOURNALS}
+    settle(disk)
+    assert {disk.read_bytes(name) for name in disk.files if ".foreign-" in name} == own
+    for again in (Logs(disk.kill()), Logs(disk.crash(Random(1)))):
+        log = again.open(0)
+        assert log.offline_error is None
+        assert log.log_end_offset == 3 + foreign_rounds
+        assert again.disk.read_bytes(SEGMENT) == foreign
+        assert len(values(again, 1)) == 3 + rounds
 
 
 def test_what_a_kept_file_has_under_its_name_stays_when_another_is_kept() -> None:

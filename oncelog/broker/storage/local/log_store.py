@@ -267,11 +267,13 @@ class LocalLogStore:
 
     def settle_journal(self, directories: Mapping[LogKey, str]) -> None:
         """Put everything back that only the journal has, for these partitions, and end its use: before a repair, which
-        moves records. What no round has committed is removed when they are opened next. Raises OSError."""
+        moves records. What no round has committed is removed when they are opened next. Where a segment contradicts the
+        journal, the segment counts, as it is. Raises OSError."""
         left_out: dict[LogKey, LeftOut] = {}
         for (topic_id, partition), directory in directories.items():
             if self._recovery().put_back(directory, topic_id, partition, []) is not None:
                 self._left.must_be_kept = True
+                continue  # the journal says neither where this log ends nor what of it was committed
             points = self.points(topic_id, partition)
             if points is not None:
                 self._flushed.record_all([((topic_id, partition), points)])
