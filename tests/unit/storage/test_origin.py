@@ -9,7 +9,7 @@ from oncelog.broker.storage.local.boot_mark import NAME as BOOT
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
-from oncelog.testing.memory_disk import MemoryDisk
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import TOPIC_ID, Logs, all_batches, batch
 
 SEGMENT = "topic-0/00000000000000000000.log"
@@ -168,6 +168,46 @@ def test_a_repair_keeps_the_segments_that_contradict_the_journal_and_the_journal
         assert log.log_end_offset == 3 + foreign_rounds
         assert again.disk.read_bytes(SEGMENT) == foreign
         assert len(values(again, 1)) == 3 + rounds
+
+
+@pytest.mark.parametrize("end", ["kill", "another boot", "power cut"])
+@pytest.mark.parametrize("has_contradiction", [True, False])
+def test_a_settlement_that_stops_anywhere_leaves_what_the_journal_knows(end: str, has_contradiction: bool) -> None:
+    """A start after it puts back what was committed, removes what was not, and takes nothing for foreign."""
+    disk = run_on(MemoryDisk(), b"own")
+    if has_contradiction:
+        disk = contradicted(3, 3)
+    else:
+        logs = Logs(disk)
+        log, _ = (logs.open(partition) for partition in range(2))
+        logs.append(log, batch(value=b"uncommitted"))
+        logs.disk.make_durable()
+        disk = logs.disk.kill()
+    for operations in range(100):
+        stopped = disk.kill()
+        stopped.operations_left = operations
+        try:
+            settle(stopped)
+        except PowerCut:
+            pass
+        else:
+            break
+        found = stopped.crash(Random(operations)) if end == "power cut" else stopped.kill()
+        if end == "another boot":
+            found.notes.notes.clear()
+        for is_settled in (True, False):
+            again = found.kill()
+            if is_settled:
+                settle(again)
+            start = Logs(again)
+            assert not [line for line in start.store.problems if "copy" in line], operations
+            assert len(values(start, 1)) == (6 if has_contradiction else 3), operations
+            if has_contradiction and not is_settled:
+                continue
+            log = start.open(0)
+            assert log.offline_error is None
+            assert log.log_end_offset == (6 if has_contradiction else 3), operations
+    assert operations > 5
 
 
 def test_what_a_kept_file_has_under_its_name_stays_when_another_is_kept() -> None:

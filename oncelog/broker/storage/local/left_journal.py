@@ -96,7 +96,8 @@ class LeftJournal:
         if self.must_be_kept:
             for name in NAMES:
                 if self._disk.exists(name):
-                    _keep(self._disk, name)
+                    # A copy: until its use has ended, a start after a stop needs it.
+                    self._disk.write_atomically(_free_name(self._disk, name), self._disk.read_bytes(name))
 
     def _compare_with_note(self, found: JournalContents) -> None:
         left = self._mark.left

@@ -283,12 +283,13 @@ class LocalLogStore:
                 left_out[topic_id, partition] = LeftOut(0, (), committed_offset)
         self._left.keep()
         journal = self.file_sync.journal
+        # In the order of every start (`FileSync.begin_journal`): a stop in between leaves a journal that is known.
         self._flushed.begin_life(self._mark.life, journal.found_life, journal.last_number + 1)
+        self._mark.begin()
         journal.retire(self._mark.life, left_out)
         self._flushed.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
         self._flushed.rewrite()
         self._left.end()
-        self._mark.begin()  # the note speaks of the journal that is gone
 
     def begin_serving(self, *, is_recovered: bool) -> None:
         if is_recovered:
