@@ -9,6 +9,7 @@ from oncelog.broker.storage.local.boot_mark import NAME as BOOT
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
+from oncelog.broker.storage.local.journal import read_journal
 from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import TOPIC_ID, Logs, all_batches, batch
 
@@ -219,6 +220,35 @@ def test_what_a_kept_file_has_under_its_name_stays_when_another_is_kept() -> Non
         original = run_on(original, b"own")
         kept = {name for name in original.files if name.startswith("journal") and ".foreign-" in name}
         assert {name.rpartition("-")[2] for name in kept} >= {str(number) for number in range(1, expected)}
+
+
+def with_a_torn_head(disk: MemoryDisk) -> MemoryDisk:
+    """The fourth run has switched files, its power cut has torn the new head, and behind that are frames of the
+    first."""
+    only_head = Logs(run_on(disk, b"own", rounds=1))
+    for partition in range(2):
+        only_head.open(partition)
+    only_head.serve()
+    disk = run_on(only_head.disk.kill(), b"own", rounds=1)
+    disk.files[JOURNALS[read_journal(disk).file]].data[:512] = bytes(512)
+    disk.notes.notes.clear()
+    return disk
+
+
+def test_a_torn_head_uncovers_frames_of_an_older_run_and_the_journal_is_still_known() -> None:
+    disk = with_a_torn_head(run_on(MemoryDisk(), b"own"))
+    again = Logs(disk)
+    assert len(values(again, 0)) == len(values(again, 1)) == 5
+    assert not again.store.problems
+    assert not any(".foreign-" in name for name in disk.files)
+
+
+def test_frames_without_a_head_that_stay_of_another_copy_are_no_damage_to_the_next_start() -> None:
+    original = run_on(MemoryDisk(), b"own")
+    bring(JOURNALS, with_a_torn_head(a_copy_of(original)), original)
+    after = run_on(original, b"own", rounds=1)
+    assert any(".foreign-" in name for name in after.files)
+    assert not Logs(after).store.problems
 
 
 class EarlierVersion:

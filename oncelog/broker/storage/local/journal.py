@@ -114,7 +114,7 @@ class JournalContents:
     life: int = UNKNOWN
     """Of its newest frames."""
     lives: tuple[int, ...] = (UNKNOWN, UNKNOWN)
-    """Of the files, whichever count."""
+    """Of the files, whichever count. Unknown: it has no head, and nothing that would count."""
     generation: int = 0
     first_number: int = 1
     number: int = 1
@@ -132,7 +132,8 @@ def read_journal(disk: Disk, accepted: Container[int] | None = None) -> JournalC
     """`accepted` are the lives of files that count; None: any. Raises OSError."""
     is_present = [disk.exists(name) for name in NAMES]
     files = [_frames_of(disk.read_bytes(name) if there else b"") for name, there in zip(NAMES, is_present, strict=True)]
-    lives = tuple(frames[0].life if frames else later.life if later else UNKNOWN for frames, later in files)
+    generation = max(frames[0].generation if frames else 0 for frames, _ in files)
+    lives = tuple(_life_of(frames, later, generation) for frames, later in files)
     if accepted is not None:
         files = [file if life in accepted else ([], None) for file, life in zip(files, lives, strict=True)]
     generations = [frames[0].generation if frames else 0 for frames, _ in files]
@@ -156,6 +157,14 @@ def read_journal(disk: Disk, accepted: Container[int] | None = None) -> JournalC
         for key, span in decode_sections(frame.body):
             _note(contents.tails.setdefault(key, Tail()), span)
     return contents
+
+
+def _life_of(frames: Sequence[_Frame], later: _Frame | None, generation: int) -> int:
+    """Whose a file is; `generation` is the newest of both. Without a readable head, frames of an older one say nothing:
+    of whichever run the head was, it may have been torn."""
+    if frames:
+        return frames[0].life
+    return later.life if later is not None and later.generation >= generation else UNKNOWN
 
 
 def _note(tail: Tail, span: Span) -> None:

@@ -89,6 +89,8 @@ class LeftJournal:
             f"{contents}"
         )
         left.is_in_use = False
+        # A file without a head may stay, with frames behind it that must look old.
+        left.generation = max(left.generation, found.generation)
         return left
 
     def keep(self) -> None:
