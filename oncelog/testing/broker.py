@@ -223,8 +223,9 @@ class Broker:
             registry.close()
         self.stop()
         if self._storage == "disk" and isinstance(self._disk, Path):
+            shutil.rmtree(self._disk, ignore_errors=True)
+            remove_orphans()  # the note of one that was killed: while the parent shows that it is not elsewhere
             shutil.rmtree(self._disk.parent, ignore_errors=True)
-            remove_orphans()  # the note of one that was killed
         if isinstance(self._disk, Tables):
             self._disk.drop()
             shutil.rmtree(self._disk.directory.parent, ignore_errors=True)

@@ -7,9 +7,10 @@ own: what is noted. Invariants
   host's is mounted into it.
 - A note is found only by the directory that it was made for, and only if this user owns it. Its pages are reserved: a
   full /dev/shm is an error when it is made, not a SIGBUS when it is written.
-- A note whose directory was removed goes with the next note that this user makes. One goes only if it is certain that
-  no start can look for it: its directory is neither where it was, on a file system that is mounted there, nor beside
-  that under another name. What another mount namespace has made, as a container that shares /dev/shm, stays.
+- A note whose directory was removed is removed when this user next creates one. Only where no start can look for it as
+  far as its place says: on the file system that is mounted there, its parent is, and the directory is neither in it nor
+  beside under another name. One that was moved to another parent looks the same: its next start finds no note, as after
+  a power cut. What another mount namespace has made, as a container that shares /dev/shm, stays.
 """
 
 import mmap
@@ -49,7 +50,10 @@ class SharedNote:
         descriptor = _open(self.name, os.O_RDWR)
         try:
             os.posix_fallocate(descriptor, 0, size_bytes)
+            before = self.all_words
             self.all_words = self._mapped(descriptor, size_bytes)
+            place_at = len(before) - len(self._place) // _WORD_BYTES
+            before[place_at:] = memoryview(bytes(len(self._place))).cast("Q")  # these are words now
         finally:
             os.close(descriptor)
 
@@ -146,7 +150,7 @@ def _namespace() -> tuple[int, int, int]:
 
 
 def remove_orphans() -> None:
-    """Remove the notes of this user whose directories were removed."""
+    """Remove the notes of this user whose directories were removed, and their parents were not."""
     try:
         names, here = os.listdir(_ROOT), _namespace()
     except OSError:
@@ -178,15 +182,15 @@ def _is_orphan(name: str, here: tuple[int, int, int]) -> bool:
 
 
 def _may_exist(path: str, identity: tuple[int, ...]) -> bool:
-    """Whether the directory is where it was, or beside that, or may be once its file system is mounted. Raises
-    OSError."""
-    nearest = path
-    while not os.path.lexists(nearest):
-        nearest = os.path.dirname(nearest)
+    """Whether the directory is where it was, or beside that, or may be: its file system may not be mounted, or a
+    directory above it may have another name now. Raises OSError."""
+    parent = os.path.dirname(path)
+    nearest = path if os.path.lexists(path) else parent
+    if not os.path.lexists(nearest):
+        return True
     status = os.stat(nearest)
     if status.st_dev != identity[0] or (status.st_dev, status.st_ino) == identity:
         return True  # it is there, or its file system is not mounted here now
-    parent = os.path.dirname(path) if nearest == path else nearest
     with os.scandir(parent) as entries:
         beside = [entry.stat(follow_symlinks=False) for entry in entries if entry.is_dir(follow_symlinks=False)]
     return any((each.st_dev, each.st_ino) == identity for each in beside)

@@ -1,4 +1,4 @@
-"""Notes in shared memory: one whose directory was removed goes with the next that is made, and no other does."""
+"""Notes in shared memory: one whose directory was removed is removed when the next is made, and no other is."""
 
 import shutil
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def names_after_another_start(tmp_path: Path) -> set[str]:
     return {note.name.removeprefix("oncelog-") for note in notes_below(tmp_path)} - {mine}
 
 
-def test_the_note_of_a_directory_that_was_removed_goes_with_the_next_that_is_made(
+def test_the_note_of_a_directory_that_was_removed_is_removed_when_the_next_is_made(
     directory: Path, tmp_path: Path
 ) -> None:
     shutil.rmtree(directory)
@@ -57,6 +57,7 @@ def test_that_of_one_that_was_removed_and_made_again_goes_too(directory: Path, t
     [
         "it is there",
         "renamed",
+        "what it was in is renamed",
         "its file system is not mounted",
         "another mount namespace",
         "another user's",
@@ -72,6 +73,11 @@ def test_a_note_stays_that_a_start_may_look_for(
     match why:
         case "renamed":
             directory.rename(tmp_path / "later")
+        case "what it was in is renamed":
+            note.unlink()
+            (tmp_path / "a" / "data").mkdir(parents=True)
+            note = note.with_name(f"oncelog-{make(tmp_path / 'a' / 'data')}")
+            (tmp_path / "a").rename(tmp_path / "b")
         case "its file system is not mounted":
             shutil.rmtree(directory)
             data = bytearray(note.read_bytes())
@@ -115,6 +121,7 @@ def test_a_note_that_has_grown_still_says_where_its_directory_is(directory: Path
     note.words[count - 1] = 7
     note.grow(10_000)
     assert note.words[count - 1] == 7
+    assert not any(note.words[count:]), "a kill may leave them to be read"
     note.words[9_999] = 8
     assert len(notes_below(tmp_path)) == 2
     found = notes.open(note.name)

@@ -145,7 +145,7 @@ class BootMark:
         self._is_named = not self.may_be_lost
 
     def settle(self) -> None:
-        """What may have been lost is aborted. Raises OSError."""
+        """Note that what may have been lost was aborted. Raises OSError."""
         self._is_settled = True
         self.may_be_lost = False
         if self._is_begun and not self._is_named:
@@ -164,26 +164,24 @@ class BootMark:
             return
         slot = self._slots.get(key)
         if slot is None:
-            slot = self._add(note, key)
-            if slot is None:
-                return
-        self.words[slot] = end_offset
+            self._add(note, key, end_offset)
+        else:
+            self.words[slot] = end_offset
 
-    def _add(self, note: Note, key: LogKey) -> int | None:
+    def _add(self, note: Note, key: LogKey, end_offset: int) -> None:
         slot = _FIRST_LOG + _LOG_WORDS * len(self._slots)
         if slot + _LOG_WORDS > len(self.words):
             try:
                 note.grow(2 * len(self.words))
             except OSError:
                 self.forget()  # no more of it can be noted
-                return None
+                return
             self.words = note.words
         topic_id, partition = key
         self.words[slot], self.words[slot + 1] = topic_id.int >> _HALF, topic_id.int & ((1 << _HALF) - 1)
-        self.words[slot + 2] = partition
+        self.words[slot + 2], self.words[slot + 3] = partition, end_offset
         self._slots[key] = slot + 3
-        self.words[_LOG_COUNT] = len(self._slots)
-        return slot + 3
+        self.words[_LOG_COUNT] = len(self._slots)  # last: a kill in between leaves no half of an entry
 
     def keep(self) -> None:
         """Before a clean stop, everything is synced: should not all be aborted yet, the next start does that. Raises
