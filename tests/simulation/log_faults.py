@@ -306,12 +306,12 @@ def take_a_damaged_end_of_the_journal_for_a_torn_one(patch: pytest.MonkeyPatch) 
     patch.setattr(LeftJournal, "_compare_with_note", trusting)
 
 
-def put_a_journal_back_whoever_wrote_it(patch: pytest.MonkeyPatch) -> None:
+def put_a_journal_back_of_any_origin(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(left_journal, "find_origin", lambda disk, found, *_, **__: Origin(frozenset(found.lives)))
 
 
 def write_over_whole_batches(patch: pytest.MonkeyPatch) -> None:
-    put_a_journal_back_whoever_wrote_it(patch)
+    put_a_journal_back_of_any_origin(patch)
     patch.setattr(redo._Area, "other_batch", lambda self, span: None)
 
 
@@ -331,7 +331,7 @@ def believe_the_offsets_of_another_copy(patch: pytest.MonkeyPatch) -> None:
 
 
 COPY_PLANTS: tuple[Plant, ...] = (
-    put_a_journal_back_whoever_wrote_it,
+    put_a_journal_back_of_any_origin,
     write_over_whole_batches,
     count_starts_instead_of_naming_them,
     believe_the_offsets_of_another_copy,
