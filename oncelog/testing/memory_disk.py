@@ -9,7 +9,6 @@ notes; `kill` keeps everything.
 import errno
 from collections.abc import Callable, Sequence
 from random import Random
-from uuid import uuid4
 
 from oncelog.broker.system.transfers import MOST_BUFFERS, MOST_BYTES, write_all
 
@@ -154,12 +153,15 @@ class MemoryNote:
 
 
 class MemoryNotes:
-    def __init__(self) -> None:
+    def __init__(self, names: Random | None = None) -> None:
+        """`names` is the source of names: one for a disk and all of its copies, as the random one of a machine is, so
+        that no two of their runs have the same. Seeded: a run of a seed is the same again."""
+        self._names = names or Random(0)
         self.notes: dict[str, MemoryNote] = {}
         self.is_possible = True
 
     def new_name(self) -> str:
-        return uuid4().hex  # of all disks: what is copied from one to another one is to be known by it
+        return f"{self._names.getrandbits(128):032x}"
 
     def create(self, name: str) -> MemoryNote | None:
         if not self.is_possible:
@@ -176,7 +178,7 @@ class MemoryNotes:
 
     def copy(self) -> "MemoryNotes":
         """Return a copy of what the next process finds: another one may still write to these."""
-        notes = MemoryNotes()
+        notes = MemoryNotes(self._names)
         notes.is_possible = self.is_possible
         notes.notes = {name: MemoryNote(name, bytes(note.words)) for name, note in self.notes.items()}
         return notes

@@ -21,6 +21,8 @@ def taken(disk: MemoryDisk, store: LogStore, logs: Iterable[LogView]) -> dict[st
 def copied(disk: MemoryDisk, sizes: dict[str, int]) -> MemoryDisk:
     """A disk with what the image has, durable; the image is gone then."""
     copy = MemoryDisk(is_watched=disk.is_watched)
+    copy.notes = disk.notes.copy()
+    copy.notes.notes.clear()  # a directory of its own: it finds no note
     for path, size_bytes in sizes.items():
         copy.make_dir(path.rpartition("/")[0])
         copy.open(path).append([disk.read_bytes(f"{IMAGE}/{path}")[:size_bytes]])

@@ -1,7 +1,10 @@
 """The log in simulation: nothing that was promised is lost, whatever fails and whenever."""
 
+from random import Random
+
 import pytest
 
+from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes import backup
 from tests.simulation.__main__ import COPY_CHANCE
 from tests.simulation.log_auditor import AuditError
@@ -53,6 +56,22 @@ def test_files_of_another_copy_bring_no_record_and_cost_none() -> None:
     was not sent here."""
     copies = sum(LogWorld(seed, copy_chance=COPY_CHANCE).run(STEPS).copies for seed in range(40))
     assert copies > 20
+
+
+def test_a_seed_leaves_the_same_bytes_again_and_no_two_runs_one_name() -> None:
+    def lived() -> MemoryDisk:
+        world = LogWorld(7, copy_chance=COPY_CHANCE)
+        world.run(STEPS)
+        return world.logs.disk
+
+    first, again = lived(), lived()
+    assert {path: inode.data for path, inode in first.files.items()} == {
+        path: inode.data for path, inode in again.files.items()
+    }
+    assert first.notes.notes.keys() == again.notes.notes.keys()
+    copies = [first, first.kill(), first.kill(), first.crash(Random(0))]
+    names = [disk.notes.new_name() for disk in (*copies, *copies)]
+    assert len({*names, *first.notes.notes}) == len(names) + len(first.notes.notes)
 
 
 @pytest.mark.parametrize("plant", RUIN_PLANTS, ids=lambda plant: plant.__name__)

@@ -1,8 +1,10 @@
 """The data directory of a broker in memory, as files and back."""
 
 from pathlib import Path
+from random import Random
 
-from oncelog.testing.memory_disk import MemoryDisk
+from oncelog.broker.storage.local.boot_mark import NAME as BOOT
+from oncelog.testing.memory_disk import MemoryDisk, MemoryNotes
 from tests.support.damage import RealFiles
 
 
@@ -22,4 +24,6 @@ def load(data_dir: Path) -> MemoryDisk:
             disk.make_dir(name)
     for name in RealFiles(data_dir).names():
         disk.open(name).append([(data_dir / name).read_bytes()])
+    if disk.exists(BOOT):
+        disk.notes = MemoryNotes(Random(disk.read_bytes(BOOT)))  # no names that its runs may have had
     return disk.kill()
