@@ -58,15 +58,14 @@ class Copy:
             require(False, "records may be deleted", str(error))
 
     def come_back(self, disk: MemoryDisk, random: Random) -> tuple[str, ...]:
-        """Some files of the original are replaced by those of the copy; which."""
+        """Some files of the original are replaced by those of the copy; return which."""
         kinds = list(_COMING_BACK)
         # With all three of them from the copy, only `boot` knows better, where it names a run.
         if BOOT in disk.files and bytes(disk.files[BOOT].data) != UNSETTLED:
             kinds.append(_ALL)
-        names = random.choice(kinds)
+        names = tuple(name for name in random.choice(kinds) if name in self._disk.files)
         for name in names:
-            if name in self._disk.files:
-                disk.write_atomically(name, bytes(self._disk.files[name].data))
+            disk.write_atomically(name, bytes(self._disk.files[name].data))
         return names
 
 
@@ -80,24 +79,26 @@ def segments_on(disk: MemoryDisk, slot: int) -> bytes:
 
 
 def audit_copies(
-    logs: Logs,
     audited: Sequence[tuple[LogAuditor, PartitionLog]],
     before: Sequence[bytes],
     after: Sequence[bytes],
+    least: Sequence[int],
     *,
     kept_all: bool,
 ) -> None:
-    """`before` and `after` that start: what the segments of each partition hold."""
-    for (auditor, log), found, left in zip(audited, before, after, strict=True):
+    """`before` and `after` that start: what the segments of each partition hold. `least`: where the logs end in a start
+    that finds none of the files which the copy has replaced."""
+    for (auditor, log), found, left, least_end in zip(audited, before, after, least, strict=True):
         auditor.damaged(log)
         model = auditor.model
         require(
             log.offline_error is not None
             or log.log_end_offset >= model.durable_end
-            or (not kept_all and bool(logs.store.problems)),
+            or (not kept_all and log.log_end_offset >= least_end),
             "a journal of another copy costs nothing that was acknowledged",
             log.name,
             log.log_end_offset,
+            least_end,
             model.durable_end,
         )
         if model.is_compacted:

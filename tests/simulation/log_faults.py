@@ -330,7 +330,13 @@ def believe_the_offsets_of_another_copy(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(left_journal, "find_origin", trusting)
 
 
+def put_back_nothing_of_its_own_beside_a_foreign_file(patch: pytest.MonkeyPatch) -> None:
+    kept_aside = LeftJournal._kept_aside
+    patch.setattr(LeftJournal, "_kept_aside", lambda self, found, whose, left=None: kept_aside(self, found, whose))
+
+
 COPY_PLANTS: tuple[Plant, ...] = (
+    put_back_nothing_of_its_own_beside_a_foreign_file,
     put_a_journal_back_of_any_origin,
     write_over_whole_batches,
     count_starts_instead_of_naming_them,

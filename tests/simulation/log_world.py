@@ -544,11 +544,14 @@ class LogWorld:
             return False
         self._copy.live(random, self._run_on)
         before = [segments_on(disk, slot) for slot in range(len(self.partitions))]
-        self._copy.come_back(disk, random)
+        without = disk.kill()
+        for name in self._copy.come_back(disk, random):
+            without.delete(name)
+        least = tuple(log.log_end_offset for log in self._run_on(without)[1])
         self.logs = self._started(disk, self.logs.clock.time_ms)
         self._open_all()
         after = [segments_on(self.logs.disk, slot) for slot in range(len(self.partitions))]
-        audit_copies(self.logs, self._audited, before, after, kept_all=kept_all)
+        audit_copies(self._audited, before, after, least, kept_all=kept_all)
         self.counts.copies += 1
         self._is_over = True
         return True
