@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.storage.local import boot_mark, flushed_offsets, journal
 from oncelog.broker.storage.local.boot_mark import NAME as BOOT
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
@@ -103,6 +104,29 @@ def test_the_offsets_of_a_copy_do_not_move_the_start_of_a_log(starts: int, has_n
     assert again.open().log_start_offset == 0
     assert len(values(again)) == 5
     assert any("flushed-offsets is of another copy" in line for line in again.store.problems)
+
+
+def test_what_compaction_has_removed_does_not_contradict_the_journal() -> None:
+    """Nothing names the run, and `flushed-offsets` is of another copy: the segments decide."""
+    config = LogConfig(segment_bytes=400, cleanup_policy="compact", min_cleanable_dirty_ratio=0.0)
+    original = run_on(MemoryDisk(), b"own", rounds=1)
+    copy = run_on(a_copy_of(original), b"foreign", starts=2)
+    logs = Logs(original, config=config, journal_file_bytes=100_000)
+    log, _ = (logs.open(partition) for partition in range(2))
+    for number in range(40):
+        logs.append(log, batch(key=b"%d" % (number % 3)))
+        logs.flush()
+    logs.compact()
+    kept = [header.base_offset for header, _ in all_batches(log)]
+    assert len(kept) < 20
+    original = logs.disk.kill()
+    original.notes.notes.clear()
+    original.delete(BOOT)
+    bring((FLUSHED_OFFSETS,), copy, original)
+    again = Logs(original, config=config)
+    assert [header.base_offset for header, _ in all_batches(again.open())] == kept
+    assert any("flushed-offsets is of another copy" in line for line in again.store.problems)
+    assert not any(name.startswith("journal") and ".foreign-" in name for name in original.files)
 
 
 @pytest.mark.parametrize("has_note", [True, False])

@@ -11,7 +11,7 @@ decides, the segments do: they have what their own journal has.
 In files of an earlier version lives are unknown. Then only what the segments contradict is known to be foreign.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from oncelog.broker.storage.local.boot_mark import UNKNOWN, BootMark, is_random
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets
 from oncelog.broker.storage.local.journal import JournalContents
 from oncelog.broker.storage.local.partition_directory import partition_of, read_topic_id
+from oncelog.broker.storage.local.segment import LOG_SUFFIX, file_name
 from oncelog.broker.storage.sections import LogKey, Span
 from oncelog.broker.turns.ports import Disk
 
@@ -64,9 +65,12 @@ def find_origin(
 
 
 def _are_found(disk: Disk, found: JournalContents) -> bool:
-    """Whether the segments have batches of this journal, and nothing else in the place of any."""
-    plans = list(_plans(disk, {key: tail.spans for key, tail in found.tails.items()}))
-    return any(is_matched for is_matched, _ in plans) and not any(contradiction for _, contradiction in plans)
+    """Whether the segments have batches of this journal, and nothing else in the place of any. Compaction may have put
+    something else there, but not into the last segment."""
+    spans = {key: tail.spans for key, tail in found.tails.items()}
+    last = list(_plans(disk, spans, only_last=True))
+    is_matched = any(is_matched for is_matched, _ in (*last, *_plans(disk, spans)))
+    return is_matched and not any(contradiction for _, contradiction in last)
 
 
 def is_contradicted(disk: Disk, found: JournalContents, flushed: FlushedOffsets) -> bool:
@@ -75,14 +79,19 @@ def is_contradicted(disk: Disk, found: JournalContents, flushed: FlushedOffsets)
     return any(contradiction for _, contradiction in _plans(disk, spans))
 
 
-def _plans(disk: Disk, spans: Mapping[LogKey, Iterable[Span]]) -> Iterable[tuple[bool, str | None]]:
-    from oncelog.broker.storage.local.redo import plan  # needed only after a kill
+def _plans(
+    disk: Disk, spans: Mapping[LogKey, Sequence[Span]], *, only_last: bool = False
+) -> Iterable[tuple[bool, str | None]]:
+    """`only_last`: of the last segment of each log."""
+    from oncelog.broker.storage.local.redo import is_segment, plan  # needed only after a kill
 
     directories = directories_of(disk) if any(spans.values()) else {}
     for key, of_log in spans.items():
         if key in directories:
             with suppress(OSError):  # its recovery reports it
-                planned = plan(disk, directories[key], list(of_log), 0, only_extend=False)
+                last_name = max(filter(is_segment, disk.list_dir(directories[key])), default="") if only_last else ""
+                of_last = [span for span in of_log if file_name(span.segment_base, LOG_SUFFIX) >= last_name]
+                planned = plan(disk, directories[key], of_last, 0, only_extend=False)
                 yield planned.is_matched, planned.contradiction
 
 

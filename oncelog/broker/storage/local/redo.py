@@ -52,7 +52,7 @@ def plan(disk: Disk, directory: str, spans: Sequence[Span], log_start_offset: in
     if not spans:
         return planned
     names = disk.list_dir(directory)
-    last_name = max([file_name(spans[-1].segment_base, LOG_SUFFIX), *filter(_is_segment, names)])
+    last_name = max([file_name(spans[-1].segment_base, LOG_SUFFIX), *filter(is_segment, names)])
     areas: dict[str, _Area] = {}
     for span in spans:
         name = file_name(span.segment_base, LOG_SUFFIX)
@@ -171,7 +171,7 @@ def _make_directory(disk: Disk, directory: str, topic_id: UUID) -> None:
         _sync(write_file(disk, f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(topic_id)))
 
 
-def _is_segment(name: str) -> bool:
+def is_segment(name: str) -> bool:
     return name.endswith(LOG_SUFFIX)
 
 
