@@ -8,11 +8,11 @@ import pytest
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES, read_journal
-from oncelog.testing.memory_disk import PowerCut
+from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes.logs import Logs, all_batches, batch
 
 
-def written(partition_count: int = 3, rounds: int = 4, **settings: int) -> Logs:
+def written(partition_count: int = 3, rounds: int = 4, **settings: object) -> Logs:
     """Each round appends to every partition; then the machine runs on."""
     logs = Logs(**settings)  # type: ignore[arg-type]
     partitions = [logs.open(index) for index in range(partition_count)]
@@ -461,7 +461,9 @@ def test_no_damage_of_the_journal_takes_what_a_kill_or_a_clean_stop_has_left(dam
                 if name in NAMES or "offsets" in damage:
                     logs.disk.files[name].data[:] = older[name]
         case "foreign":
-            other = written(partition_count=1, rounds=9, journal_file_bytes=100_000).disk
+            other = MemoryDisk()
+            other.notes = logs.disk.notes.copy()  # its runs have other names
+            written(partition_count=1, rounds=9, journal_file_bytes=100_000, disk=other)
             for name in JOURNAL_FILES:
                 logs.disk.files[name].data[:] = other.files[name].data
         case _:
