@@ -241,14 +241,24 @@ def test_the_owner_of_the_database_is_no_exception_for_a_superuser(
     assert not refusal(command, server.dsn_of(database, HOSTILE))
 
 
+MEMBERSHIPS = {
+    "create schema oncelog authorization hostile": "the schema oncelog belongs to hostile",
+    "create schema oncelog authorization kafka; grant create, usage on schema oncelog to hostile": (
+        "the role hostile may create objects in the schema oncelog"
+    ),
+}
+
+
 @pytest.mark.parametrize("command", [installs, serves])
-def test_one_that_makes_another_role_its_member_is_not_trusted_for_that(
-    server: Postgres, command: Callable[[str], Awaitable[None]]
+@pytest.mark.parametrize("planted", MEMBERSHIPS)
+def test_a_role_that_makes_another_its_member_is_not_trusted_for_that(
+    server: Postgres, planted: str, command: Callable[[str], Awaitable[None]]
 ) -> None:
-    """Up to PostgreSQL 15 a role may do so by itself."""
+    """Up to PostgreSQL 14 a role that logs in may do so by itself."""
     database = new_database(server)
-    act(server, database, ((HOSTILE, "create schema oncelog"), (ADMIN, "grant hostile to kafka")))
-    assert "the schema oncelog belongs to hostile" in refusal(command, server.dsn_of(database, "kafka"))
+    act(server, database, ((ADMIN, planted), (ADMIN, "grant hostile to kafka")))
+    assert MEMBERSHIPS[planted] in refusal(command, server.dsn_of(database, "kafka"))
+    act(server, database, ((ADMIN, "alter schema oncelog owner to hostile"),))
     assert not refusal(command, f"{server.dsn_of(database, 'kafka')}{_as_role(command, HOSTILE)}")
     act(server, database, ((ADMIN, "revoke hostile from kafka"),))
 

@@ -63,8 +63,9 @@ from oncelog_leader as leader, oncelog_lease as lease where leader.id = 1 and le
 _PLACE = """
 (select system_identifier || '/' from pg_control_system()) || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
 """
-_IS_SAME_HISTORY = "xmin::text::bigint = mod(written::text::numeric, 4294967296)"
-"""Not so of a row that was restored from a dump."""
+_IS_SAME_HISTORY = "xmin::text::numeric = mod(written::text::numeric, 4294967296::numeric)"
+"""Not so of a row that was restored from a dump. The casts make PostgreSQL's own functions exact matches: no function
+of the schema can be a better one."""
 _WHERE = f"select {_PLACE} || ' ' || ({_IS_SAME_HISTORY}) from oncelog_leader where id = 1"
 _VERSION = "select max(version) from oncelog_schema"
 _EPOCH = f"""

@@ -30,9 +30,8 @@ _OBJECTS_OF_SCHEMA = """
   union all select 'publication', null, pubname, pubowner from pg_publication, asked
   where pubname = 'oncelog_outbox' and asked.schema = 'oncelog'
   union all select 'grant', null, space.nspname, granted.grantee
-  from space, me, aclexplode(space.nspacl) as granted
+  from space, aclexplode(space.nspacl) as granted
   where not {reads} and granted.privilege_type = 'CREATE'
-  and not (not me.is_super and granted.grantee <> 0 and pg_has_role(granted.grantee, 'member'))
 """
 _STRANGERS = """
 select kind, name, coalesce(pg_get_userbyid(nullif(owner, 0))::text, 'public'), current_user::text from (
