@@ -64,7 +64,7 @@ class OffsetsTable:
         self._group_id = group_id
 
     async def create(self, connection: object) -> None:
-        """Make the table unless it is there. Raises ConfigError if it is there, and a stranger's."""
+        """Make the table unless it is there. Raises ConfigError if it is there, and its owner is not trusted."""
         library = library_of(connection)
         await library.execute(connection, self.ddl, ())
         if is_postgres(connection):

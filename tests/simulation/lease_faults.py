@@ -64,7 +64,7 @@ def take_a_lease_that_was_renewed(patch: pytest.MonkeyPatch) -> None:
 
 
 def renew_wherever_the_database_is(patch: pytest.MonkeyPatch) -> None:
-    """One that was deposed in a time that is lost goes on, and gives out what the other has given out."""
+    """One that was deposed in a time that is lost continues, and reissues what the other has given out."""
     patch.setattr(Database, "place", "here")
 
 

@@ -53,7 +53,7 @@ class Process(Protocol[B]):
         """The connections of a term. Raises StartError."""
 
     def outage_listener(self) -> OutageListener | None:
-        """Who is to know when they do not answer."""
+        """The listener for outages of the tables."""
 
     def close_tables(self, tables: Any) -> Completion[None]: ...
 

@@ -153,7 +153,7 @@ class Roster:
         self._on_seen(seen)
 
     def look_now(self) -> Completion[None]:
-        """Completes when the nodes were seen later than now: who has just been deposed is known by then."""
+        """Completes when the nodes were seen later than now: a node just deposed is known by then."""
         seen: Completion[None] = Completion()
         self._unseen.append(seen)
 

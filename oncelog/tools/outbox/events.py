@@ -123,5 +123,5 @@ def event_of_row(
             problem = str(error)
     if not problem:
         return Event(*identity, topic, key, value, headers, partition, timestamp_ms)
-    told = f"row {number} of oncelog.outbox: {problem}"
-    return Event(*identity, topic, key, value, (), partition, timestamp_ms, told, number)
+    problem_text = f"row {number} of oncelog.outbox: {problem}"
+    return Event(*identity, topic, key, value, (), partition, timestamp_ms, problem_text, number)

@@ -26,7 +26,7 @@ LEAST_VERSION = 140000
 DEFAULT_NAME = "oncelog_outbox"
 SCHEMA = "oncelog"
 _LOCK = "select pg_advisory_xact_lock(7954872183301440870)"
-"""For those who install at the same time; nobody else has this number."""
+"""For those who install at the same time; no other lock uses this number."""
 _SETTINGS = (
     PINNED_PATH,
     "set statement_timeout = 0",
@@ -145,7 +145,7 @@ def database_error() -> type[Exception]:
 
 
 async def check_owners(connection: "AsyncConnection[Any]", *, reads: bool) -> None:
-    """Raises OutboxError before anything is read from, or written to, what a stranger could have made."""
+    """Raises OutboxError before anything is read from, or written to, what an untrusted owner could have made."""
     rows = await connection.execute(question("%s", "%s", reads=reads), [SCHEMA, OF_OUTBOX])
     found = stranger_of(await rows.fetchall())
     if found is not None:
@@ -153,7 +153,7 @@ async def check_owners(connection: "AsyncConnection[Any]", *, reads: bool) -> No
 
 
 async def find_relay(connection: "AsyncConnection[Any]", name: str) -> Relay | None:
-    """Return what was installed under this name. Raises OutboxError if a stranger could have done it."""
+    """Return what was installed under this name. Raises OutboxError if an untrusted owner could have done it."""
     await check_owners(connection, reads=True)
     found = await one(connection, "select to_regclass('oncelog.relays') is not null")
     if not found[0]:
@@ -470,7 +470,7 @@ async def make_refused(connection: "AsyncConnection[Any]", table: str) -> tuple[
 
 
 async def check_refused(connection: "AsyncConnection[Any]", schema: str, name: str) -> None:
-    """Raises OutboxError if a stranger could have made the table for what the target refuses."""
+    """Raises OutboxError if an untrusted owner could have made the table for what the target refuses."""
     statement = question("%s", "%s", reads=True, is_whole=False)
     found = stranger_of(await (await connection.execute(statement, [schema, table_named(name)])).fetchall())
     if found is not None:

@@ -1,4 +1,4 @@
-"""Whose the objects are that oncelog finds in a database: a start uses none that a stranger could change.
+"""Ownership of objects that oncelog finds in a database: a start uses none that an untrusted owner could change.
 
 Owns: which owners are trusted, and the sentence for the others. Does not own: when it is asked (`preparing`,
 `oncelog.tools.outbox.sql`, `oncelog.sql_offsets`), over which library. It imports none.
@@ -9,8 +9,8 @@ to the records (CVE-2020-14350 was the same in PostgreSQL's extensions).
 
 Trusted are the role that connects; superusers, who may do everything anyway; and, for a role that is no superuser, the
 owner of the database, who can replace what is in it. To read and to relay, the owner of the schema is trusted as well
-by a role that is no superuser: the one who installs is another there. Membership is no trust: up to PostgreSQL 15 any
-role may make another its member, unasked.
+by a role that is no superuser: the one who installs is another there. Membership is no trust: up to PostgreSQL 14 any
+role that logs in may make another its member, unasked.
 """
 
 import re
@@ -103,8 +103,8 @@ class Stranger(NamedTuple):
 
 
 def question(schema: str, names: str, *, reads: bool, is_whole: bool = True) -> str:
-    """Return the statement that finds the first object of a stranger; `schema` and `names` are its two values as the
-    library writes them. `reads`: nothing is made. Without `is_whole` it asks for these tables alone."""
+    """Return the statement that finds the first object of an untrusted owner; `schema` and `names` are its two values
+    as the library writes them. `reads`: nothing is made. Without `is_whole` it asks for these tables alone."""
     objects = _OBJECTS_OF_SCHEMA if is_whole else ""
     text = _STRANGERS.strip().replace("{objects}", objects).replace("{reads}", "true" if reads else "false")
     return text.replace("{schema}", schema).replace("{names}", names)

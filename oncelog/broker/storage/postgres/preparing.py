@@ -230,7 +230,7 @@ async def _check_room(connection: asyncpg.Connection) -> None:
 
 
 async def _check_owners(connection: asyncpg.Connection, schema: str, *, reads: bool) -> None:
-    """Raises Unusable before anything is read from, or written to, what a stranger could have made."""
+    """Raises Unusable before anything is read from, or written to, what an untrusted owner could have made."""
     found = stranger_of(await connection.fetch(question("$1", "$2", reads=reads), schema, OF_BROKER))
     if found is not None:
         raise Unusable(f"{found.sentence}; or name another schema with --schema.")
@@ -261,7 +261,7 @@ async def _make_schema(connection: asyncpg.Connection, schema: str, found: Found
 
 
 async def _upgrade(connection: asyncpg.Connection, schema: str) -> None:
-    # Two that start at once; nobody else has this number.
+    # Two that start at once; no other lock uses this number.
     await connection.execute("select pg_advisory_xact_lock(7954872183301440869)")
     await _check_owners(connection, schema, reads=False)
     if not await connection.fetchval("select to_regclass($1) is not null", f"{quoted(schema)}.oncelog_schema"):

@@ -16,7 +16,7 @@ such that found the connection of before: after a new one it renews the lease fi
 
 A database that is promoted or restored may have lost a whole leadership, and with it every sign that this broker was
 deposed. So each renewal also says where the database is. If that has changed, and the lease had run out by then,
-another may have led in what is lost: the lease counts as lost, and whoever takes it next knows that it is elsewhere.
+another may have led in what is lost: the lease counts as lost, and its next owner knows that it is elsewhere.
 """
 
 from collections.abc import Callable

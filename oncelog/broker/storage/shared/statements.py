@@ -36,7 +36,7 @@ _PATIENCE_MS = 120_000
 _TRIES_AT_ONCE = 3
 _WAITED_OUT = (LookAtLease, TakeLease, LookAtNodes, FollowMetadata, ReadBlobs, ReadCatalogue, ReadRounds)
 """What is asked before a broker leads. If one is refused, as when somebody cancels it, that is an outage as any other;
-the rest is sent again by those who know whether it is still wanted."""
+the rest is sent again by its caller, which knows whether it is still wanted."""
 
 
 class RefusedAfterLoss(Refused):
