@@ -259,6 +259,33 @@ async def test_settings_of_a_database_change_no_value(shop: Shop) -> None:
         await found.until("\\x5c00deadbeef", "\\x\\\\")
 
 
+HOSTILE_DEFAULTS = {
+    "default_transaction_read_only": "on",
+    "default_transaction_isolation": "serializable",
+    "idle_in_transaction_session_timeout": "1s",
+    "idle_session_timeout": "1s",
+    "transaction_timeout": "1s",
+    "jit": "on",
+}
+"""What a database may have for its sessions, and none of ours."""
+
+
+async def test_settings_of_a_database_end_no_session_and_refuse_no_write(shop: Shop) -> None:
+    names = await shop.execute("select name from pg_settings")
+    found = {name: value for name, value in HOSTILE_DEFAULTS.items() if name in names}
+    await shop.execute(*(f"alter database {shop.database} set {name} = '{value}'" for name, value in found.items()))
+    async with shop.relaying() as running:
+        await shop.produce("a1")
+        await running.until("a1")
+    async with (
+        await sql.connect(shop.dsn) as plain,
+        await sql.connect(shop.dsn, replication="database") as replicating,
+    ):
+        for connection in (plain, replicating):
+            for name, value in found.items():
+                assert (await sql.one(connection, f"show {name}"))[0] not in (value, ""), name
+
+
 async def test_who_may_produce_gets_no_other_rights(shop: Shop) -> None:
     """A type and a function of the caller's own temporary schema are not used in the place of PostgreSQL's."""
     from psycopg import Error

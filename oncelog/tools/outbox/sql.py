@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from oncelog.broker.storage.postgres.asked import LOOK, SETTINGS
 from oncelog.broker.storage.postgres.owners import OF_OUTBOX, PINNED_PATH, question, stranger_of, table_named
 from oncelog.broker.storage.postgres.produce import NOTIFY, definitions, functions
 from oncelog.tools.outbox.position import OutboxError, Position, lsn_of, lsn_text
@@ -29,12 +30,14 @@ _LOCK = "select pg_advisory_xact_lock(7954872183301440870)"
 """For those who install at the same time; no other lock uses this number."""
 _SETTINGS = (
     PINNED_PATH,
-    "set statement_timeout = 0",
-    "set lock_timeout = 0",
+    *(f"set {name} = '{value}'" for name, value in {**SETTINGS, "idle_in_transaction_session_timeout": "0"}.items()),
     "set bytea_output = hex",
     "set datestyle = iso",
+    LOOK,
 )
-"""What a database or a role may have otherwise, and by which values would be read as others."""
+"""What a database or a role may have otherwise: values would be read as others, writes refused, sessions ended. A batch
+of the table is read in a transaction that is idle while Kafka is written: no timeout may end it. `LOOK` sets what only
+newer servers know."""
 
 _RELAYS = """
 create table oncelog.relays (
