@@ -148,6 +148,30 @@ async def test_a_refused_row_is_moved_with_its_reason_and_once() -> None:
         assert await _waiting(successor) == [b"three"]
 
 
+async def test_a_row_whose_value_the_database_has_lost_is_moved_without_it_and_the_others_whole() -> None:
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as statements, _connection(dsn, schema) as sql:
+        epoch = await _take(statements)
+        await sql.execute("alter table oncelog_outbox alter value set storage external")
+        one, two = await _produce(sql, "x" * 10_000, "two")
+        place = await sql.fetchval(
+            "select reltoastrelid::regclass::text from pg_class where oid = 'oncelog_outbox'::regclass"
+        )
+        kind = f"update pg_class set relkind = $1 where oid = '{place}'::regclass"
+        await sql.execute("set allow_system_table_mods = on")
+        await sql.execute(kind, b"r")
+        await sql.execute(f"truncate {place}")
+        await sql.execute(kind, b"t")
+        seen = await _of(statements.ask(_ALL))
+        assert "for toast value" in seen.problem
+        await _of(statements.write(RefuseRows(epoch, ((one, "why"), (two, "why else")))))
+        found = "select id, key, value, reason from oncelog_outbox_refused order by id"
+        (lost, whole) = [tuple(row) for row in await sql.fetch(found)]
+        assert lost[:3] == (one, None, None) and lost[3].startswith("why; its key, value and headers are not kept, as ")
+        assert whole == (two, b"key", b"two", "why else")
+        assert await _waiting(statements) == []
+
+
 async def test_a_notification_comes_when_a_transaction_commits_also_over_a_new_connection() -> None:
     """What rolls back wakes nobody."""
     dsn, schema = new_schema()

@@ -8,12 +8,20 @@ Invariants
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import groupby, islice
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from asyncpg import Connection, DataError, InternalServerError, LockNotAvailableError, ProgramLimitExceededError
+from asyncpg import (
+    Connection,
+    DataCorruptedError,
+    DataError,
+    InternalServerError,
+    LockNotAvailableError,
+    ProgramLimitExceededError,
+)
 
 from oncelog.broker.storage.postgres import nodes
 from oncelog.broker.storage.postgres.asked import PROMISE, check_promise
@@ -125,8 +133,9 @@ with gone as (
   delete from oncelog_outbox using unnest($1::bigint[], $2::text[]) as refused(id, reason)
   where oncelog_outbox.id = refused.id returning oncelog_outbox.*, refused.reason)
 insert into oncelog_outbox_refused(id, topic, partition, key, value, headers, at, reason)
-select id, topic, partition, key, value, headers, at, reason from gone
+select id, topic, partition, {0}, at, reason from gone
 """
+_WHOLE, _BARE = "key, value, headers", "null, null, null"
 _ROUNDS = """
 with above as (select greatest($1, number) as number from oncelog_trim where id = 1),
 sizes as (
@@ -290,9 +299,20 @@ async def _list_outbox(connection: Connection, statement: ListOutbox) -> list[in
 
 
 async def _refuse_rows(connection: Connection, statement: RefuseRows) -> None:
-    await connection.execute(
-        _REFUSE, [row_id for row_id, _ in statement.reasons], [reason for _, reason in statement.reasons]
-    )
+    with suppress(DataCorruptedError):
+        await _move_refused(connection, statement.reasons)
+        return
+    for row_id, reason in statement.reasons:  # a move reads what is out of line
+        try:
+            await _move_refused(connection, [(row_id, reason)])
+        except DataCorruptedError as error:
+            why = f"{reason}; its key, value and headers are not kept, as PostgreSQL cannot read them: {error}"
+            await _move_refused(connection, [(row_id, why)], _BARE)
+
+
+async def _move_refused(connection: Connection, reasons: Sequence[tuple[int, str]], columns: str = _WHOLE) -> None:
+    async with connection.transaction():
+        await connection.execute(_REFUSE.format(columns), *map(list, zip(*reasons, strict=True)))
 
 
 async def _fetch_chunk(connection: Connection, statement: FetchChunk) -> bytes | None:
