@@ -6,7 +6,8 @@ Owns: when rows are looked for. Does not own: what becomes of each (`rows`), the
 - Whatever a turn appends, the round of that turn deletes its rows: nothing comes in between.
 - What wakes it may be missed: it looks every `_POLL_MS`, and at once after a look that has found rows.
 - A row that makes PostgreSQL fail each look with it holds up no others: it is found by looking at the rows one by one,
-  and moved aside without being read. Any other failure is reported, and looked at again.
+  and moved aside inside PostgreSQL, without what PostgreSQL itself cannot read. Any other failure is
+  reported, and looked at again.
 
 Records are as those of a producer without a transaction, uncompressed, with the time at which they were produced. No
 quota holds them back, and no access-control list is asked: who may produce them is a right in PostgreSQL.
@@ -119,11 +120,12 @@ class Feeder:
         has_ended.then(lambda ended: self._end_look(may_be_more=bool(in_flight) and ended.error is None))
 
     def _on_failed(self, error: str) -> None:
+        if self._is_over:
+            return
         if self._listener is not None:
             self._listener.on_failed(error)
         self._is_busy = False
-        if not self._is_over:
-            self._timer = self._scheduler.call_later(_FAILED_MS, self._look)
+        self._timer = self._scheduler.call_later(_FAILED_MS, self._look)
 
     def _end_look(self, *, may_be_more: bool) -> None:
         self._is_busy = False

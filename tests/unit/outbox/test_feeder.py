@@ -245,6 +245,27 @@ def test_a_row_at_which_each_look_fails_is_found_moved_aside_and_holds_up_no_oth
     assert world.virtual.store.figures()["outbox_failed_looks"] == 4
 
 
+def test_what_fails_after_a_stop_is_no_failed_look() -> None:
+    world = World()
+    failures: list[str] = []
+
+    class Listener:
+        def on_failed(self, error: str) -> None:
+            failures.append(error)
+
+        def on_passed(self) -> None: ...
+        def on_unreadable(self, row_id: int, error: str) -> None:
+            world.feeder.stop()
+
+    world.feeder._listener = Listener()
+    row = world.row(partition=0)
+    world.virtual.database.unreadable = {row.id}
+    world.virtual.tables.refused = (RefuseRows,)
+    world.commit(row)
+    world.virtual.time.advance(10 * _POLL_MS)
+    assert (world.waiting, failures) == ([row.id], [])
+
+
 def test_headers_that_no_record_of_the_topic_could_have_are_refused_as_they_came() -> None:
     """To make millions of pairs of them would hold the loop for seconds."""
     world = World()
