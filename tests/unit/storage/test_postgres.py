@@ -309,8 +309,12 @@ async def test_tables_that_a_newer_release_has_changed_are_not_taken_over(monkey
             patch.setattr(preparing, "VERSIONS", (*VERSIONS, "create table of_the_newer_release()"))
             async with _statements(dsn, schema):
                 pass
-        with pytest.raises(NewerTables, match=f"version {len(VERSIONS) + 1} .*upgrade this node"):
-            await _of(standing_by.ask(TakeLease(seen, "older", 10_000)))
+        leader = await asyncpg.connect(dsn)
+        async with leader.transaction():  # one that writes: it is not ended
+            await leader.execute(f"select from {schema}.oncelog_leader for share")
+            with pytest.raises(NewerTables, match=f"version {len(VERSIONS) + 1} .*upgrade this node"):
+                await _of(standing_by.ask(TakeLease(seen, "older", 10_000)))
+        await leader.close()
         assert await _of(standing_by.ask(LookAtLease())) == seen
 
 

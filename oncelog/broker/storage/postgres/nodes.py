@@ -129,17 +129,14 @@ async def _look_at_lease(connection: Connection, _: LookAtLease) -> Lease:
 
 async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLease | None:
     seen = statement.seen
+    await _check_version(connection)  # what is too old to lead ends nobody's transactions
     with suppress(InsufficientPrivilegeError):  # it was another user's broker; its transactions end by themselves
         await connection.execute(_END_OTHERS, seen.renewed)
     async with connection.transaction():
         await connection.execute(LOCK_VERSION.format("_shared"))
-        version = await connection.fetchval(_VERSION)
-        if version > len(VERSIONS):
-            raise NewerTables(version, len(VERSIONS))
+        await _check_version(connection)  # once more: now it stays
         epoch, is_here = await connection.fetchrow(_EPOCH)  # the epoch first, as all who write
-        owner, renewed = await connection.fetchrow(
-            f"select owner, coalesce({_RENEWED}, 0) from oncelog_lease where id = 1"
-        )
+        owner, renewed = await connection.fetchrow(_OWNER)
         if owner == statement.owner:  # an answer was lost
             return TakenLease(epoch, not is_here, await connection.fetchval(_WHERE))
         if (epoch, renewed) != (seen.epoch, seen.renewed):
@@ -152,6 +149,13 @@ async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLeas
             await connection.execute(_DEPOSE, owner)
         place = await connection.fetchval(_WHERE)
     return TakenLease(epoch, not is_here, place)
+
+
+async def _check_version(connection: Connection) -> None:
+    """Raises NewerTables."""
+    version = await connection.fetchval(_VERSION)
+    if version > len(VERSIONS):
+        raise NewerTables(version, len(VERSIONS))
 
 
 async def _renew_lease(connection: Connection, statement: RenewLease) -> str:
