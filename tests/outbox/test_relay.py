@@ -206,7 +206,12 @@ REFUSED = {
     "one": "one has 1 partitions, and no 7",
     "compacted": "compacted is compacted, and the event has no key",
     "": "a message that is none",
+    "bare": "row 7 of oncelog.outbox: its headers are none",
 }
+
+
+BARE = {"problem": REFUSED["bare"], "row": 7, "key": None, "value": None}
+"""Without key and value, and not too large to be read."""
 
 
 async def with_bad_ones(broker: Broker) -> FakeDatabase:
@@ -222,7 +227,12 @@ async def with_bad_ones(broker: Broker) -> FakeDatabase:
     for topic in REFUSED:
         database.commit("x" * 200, topic=topic)
         ((end, (event,)),) = database.log[-1:]
-        changes = {"one": {"partition": 7}, "compacted": {"key": None}, "": {"problem": "a message that is none"}}
+        changes = {
+            "one": {"partition": 7},
+            "compacted": {"key": None},
+            "": {"problem": "a message that is none"},
+            "bare": BARE,
+        }
         database.log[-1] = end, [event._replace(**changes.get(topic, {})), event._replace(topic="events", ordinal=1)]  # type: ignore[arg-type]
     database.commit("z1")
     return database
@@ -247,7 +257,7 @@ async def test_what_the_target_does_not_take_is_put_aside_in_the_same_transactio
     database = await with_bad_ones(broker)
     async with running(broker, database, refusals=Refusals("shop", topic="aside")) as found:
         await found.until(database)
-    assert await committed(broker.bootstrap_servers) == ["a1", *(["x" * 200] * 5), "z1"]
+    assert await committed(broker.bootstrap_servers) == ["a1", *(["x" * 200] * len(REFUSED)), "z1"]
     records = broker.records("aside")
     reasons = [dict(each.headers)[REASON] or b"" for each in records]
     told = [(found.decode(), start) for found, start in zip(reasons, REFUSED.values(), strict=True)]

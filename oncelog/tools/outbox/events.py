@@ -33,7 +33,9 @@ class Event(NamedTuple):
     problem: str = ""
     """Why it is none, if it cannot be read; it is refused with this."""
     row: int | None = None
-    """The row of oncelog.outbox that has its key and value, if they are too large to be read."""
+    """The row of oncelog.outbox that has what could not be read."""
+    is_too_large: bool = False
+    """Whether key, value and headers are only in that row."""
 
 
 class Committed(NamedTuple):
@@ -114,7 +116,8 @@ def event_of_row(
     that is too large comes without key, value and headers."""
     topic, text, problem = read_texts(*texts)
     headers: HeaderList = ()
-    if size_bytes > LARGEST_BYTES:
+    is_too_large = size_bytes > LARGEST_BYTES
+    if is_too_large:
         problem = f"it has {size_bytes:,} bytes, and at most {LARGEST_BYTES:,} are taken"
     elif not problem and text is not None:
         try:
@@ -124,4 +127,4 @@ def event_of_row(
     if not problem:
         return Event(*identity, topic, key, value, headers, partition, timestamp_ms)
     problem_text = f"row {number} of oncelog.outbox: {problem}"
-    return Event(*identity, topic, key, value, (), partition, timestamp_ms, problem_text, number)
+    return Event(*identity, topic, key, value, (), partition, timestamp_ms, problem_text, number, is_too_large)

@@ -61,10 +61,10 @@ class Refusals:
         """Return the event to write instead; None if it goes into a table, with `keep`. Raises OutboxError if there is
         no place for it."""
         if self.topic is not None:
-            if event.row is not None and event.key is None and event.value is None:
+            if event.is_too_large:
                 raise OutboxError(f"{reason}. No topic takes it; --refuse-to table:NAME moves the row aside")
-            told = ((REASON, reason.encode()), (WANTED, event.topic.encode()))
-            headers: HeaderList = (*event.headers, *told)
+            why = ((REASON, reason.encode()), (WANTED, event.topic.encode()))
+            headers: HeaderList = (*event.headers, *why)
             return event._replace(topic=self.topic, headers=headers, partition=None, timestamp_ms=None, problem="")
         if self._table is None:
             raise OutboxError(
