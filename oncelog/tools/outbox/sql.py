@@ -158,8 +158,7 @@ async def check_owners(connection: "AsyncConnection[Any]", *, reads: bool) -> No
 async def find_relay(connection: "AsyncConnection[Any]", name: str) -> Relay | None:
     """Return what was installed under this name. Raises OutboxError if an untrusted owner could have done it."""
     await check_owners(connection, reads=True)
-    found = await one(connection, "select to_regclass('oncelog.relays') is not null")
-    if not found[0]:
+    if not await _is_there(connection, "to_regclass", "oncelog.relays"):
         return None
     rows = await connection.execute(
         "select carrier, coalesce(slot_lsn, '0/0')::text, last_batch, generation, installation from oncelog.relays"
