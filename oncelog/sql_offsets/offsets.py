@@ -79,8 +79,9 @@ class SqlOffsets:
         return self._table.ddl
 
     async def create(self) -> None:
-        """Make the table unless it is there. Raises what the connection raises; ConfigError for a table of PostgreSQL
-        that is there and belongs to neither this role, nor a superuser, nor the owner of the schema or the database."""
+        """Make the table unless it is there; do not call it where another role migrates (`ddl`). Raises what the
+        connection raises; ConfigError for a table of PostgreSQL that is there and belongs to neither this role nor a
+        superuser, nor, unless this role is a superuser, to the owner of the schema or the database."""
         for is_last in (False, True):
             try:
                 async with connected(self._connect) as connection:

@@ -285,6 +285,7 @@ class SlotFeed:
                     row = await one(connection, "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text")
                     snapshot, end = row[0], lsn_of(row[1])
                     await self._until_stored(end)
+                    # Rows without an xid were there before the slot, are in no topic, and stay (`sql.install`).
                     await connection.execute(
                         "delete from oncelog.outbox where pg_visible_in_snapshot(xid, %s::pg_snapshot)"
                         " and at <= now() - %s",
