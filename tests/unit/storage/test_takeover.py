@@ -11,11 +11,13 @@ from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.opening import JournalGap
 from oncelog.broker.storage.shared.statements import Fenced
 from oncelog.broker.storage.shared.store import SharedLogStore, open_store
-from oncelog.broker.storage.shared.tables import ReadRounds, Round
+from oncelog.broker.storage.shared.tables import AttendLease, ReadRounds, RenewLease, Round
 from oncelog.broker.turns.slices import Slices
+from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.fakes.database import _EFFECTS, Database
 from tests.fakes.logs import batch
 from tests.fakes.tables import FakeTables
+from tests.fakes.tables_broker import TablesBroker
 from tests.fakes.virtual_time import VirtualTime
 from tests.unit.storage.stores import Stored
 from tests.unit.storage.test_stores import filled
@@ -93,3 +95,15 @@ def test_what_does_not_join_is_damage_unless_another_broker_leads_by_now(
     while not opening.done:
         time.advance(1)
     assert type(opening.error) is (Fenced if is_overtaken else JournalGap)
+
+
+def test_a_stop_says_of_a_stored_round_that_the_lease_is_not_confirmed() -> None:
+    """PostgreSQL has answered: nobody has to look for records that are missing."""
+    broker = TablesBroker()
+    broker.tables.refused = (AttendLease, RenewLease)
+    broker.time.advance(11_000)
+    wanted = CreatableTopic(name="topic", num_partitions=1, replication_factor=1)
+    broker.send(CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 5)
+    broker.time.settle()
+    found = broker.store.close({}, cleanly=True)
+    assert str(found) == "the last records are stored, and PostgreSQL has not confirmed the lease since"

@@ -489,6 +489,8 @@ class SharedLogStore:
         if self.trouble is not None:
             return self.trouble.error
         if self._in_flight is not None:
+            if self._acknowledged == self._number:
+                return OSError("the last records are stored, and PostgreSQL has not confirmed the lease since")
             return OSError("PostgreSQL has not answered yet")
         try:
             self.lease.give_back()
