@@ -270,7 +270,7 @@ async def test_each_event_is_carried_as_it_is_or_named(edge: Edge, encoding: str
     auditor.audit(*await edge.carry(len(auditor.committed) + 1))
     carried = [each for each in auditor.expected.values() if each is not None]
     assert bool(auditor.failed) == (encoding != "LATIN1"), "any bytes are text there, and all of it is in UTF-8, too"
-    assert len(carried) >= 20 and len(auditor.committed) > len(carried)
+    assert len(carried) >= 20 and (len(auditor.committed) > len(carried) or edge.table is None)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS[:1])

@@ -22,7 +22,6 @@ from oncelog.broker.storage.local.file_sync import SyncSettings
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.log_store import LocalLogStore
 from oncelog.broker.storage.memory.store import MemoryLogStore
-from oncelog.broker.storage.shared.lease import LeaseTerms
 from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Slices
@@ -35,6 +34,7 @@ from tests.fakes.logs import TOPIC_ID, FetchResult, Listener, delete_topic
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 from tests.fakes.tables import FakeTables
 from tests.support.postgres import Postgres, started
+from tests.unit.storage.tables_store import lasting_terms, until_ours
 
 T = TypeVar("T")
 MakeStore = Callable[[ManualScheduler, ManualClock, Callable[[OSError], None], CompactionSettings], LogStore]
@@ -85,7 +85,7 @@ def _tables(database: Database, sizes: SharedSizes) -> MakeStore:
         compaction: CompactionSettings,
     ) -> LogStore:
         tables = FakeTables(database, scheduler, clock, Random(1), takes_time=False)
-        terms = _terms()
+        terms = lasting_terms(f"start {next(_starts)}")
         opening = Slices(scheduler).run_own(open_store(tables, clock, scheduler, on_failure, compaction, sizes, terms))
         return _held(opening, scheduler)
 
@@ -110,7 +110,7 @@ def _postgres() -> MakeStore:
         coroutines = WaitingCoroutines(scheduler)
         server = Server(dsn, schema, coroutines, scheduler)
         coroutines.run_now(prepare(server, may_lose=False))
-        terms = _terms()
+        terms = lasting_terms(f"start {next(_starts)}")
         opening = Slices(scheduler).run_own(
             open_store(PostgresTables(server), clock, scheduler, on_failure, compaction, _SMALL, terms)
         )
@@ -119,18 +119,10 @@ def _postgres() -> MakeStore:
     return make
 
 
-def _terms() -> LeaseTerms:
-    """Of a lease that outlasts each test, in which time may pass without a timer that renews it."""
-    return LeaseTerms(f"start {next(_starts)}", lease_ms=_LONG_MS, unattended_ms=_LONG_MS)
-
-
 def _held(opening: Completion[SharedLogStore], scheduler: ManualScheduler) -> SharedLogStore:
-    """The store once it knows that its lease is its own: nothing is acknowledged before."""
     scheduler.run()
     store = opening.result()
-    while not store.lease.is_ours:
-        scheduler.run_timers()
-        scheduler.run()
+    until_ours(store, scheduler)
     return store
 
 
@@ -145,7 +137,6 @@ def new_schema() -> tuple[str, str]:
 SERVERS: list[tuple[Postgres, Generator[Postgres]]] = []
 _schemas = count()
 _starts = count()
-_LONG_MS = 10**9
 _SMALL = SharedSizes(row_bytes=100, checkpoint_bytes=1, chunk_bytes=150, written_bytes=0, fetched_bytes=200)
 COLD = "files that are not in the page cache"
 STORES: dict[str, Callable[[], MakeStore]] = {

@@ -22,6 +22,7 @@ from tests.fakes.scheduler import ManualClock, ManualScheduler
 from tests.fakes.tables import FakeTables
 
 T = TypeVar("T")
+_LONG_MS = 10**9
 
 
 class HeldTables(FakeTables):
@@ -81,6 +82,20 @@ class Outages:
         self.events.append("back")
 
 
+def lasting_terms(owner: str) -> LeaseTerms:
+    """Of a lease that outlasts each test, in which time may pass without a timer that renews it. The next start takes
+    it at once: it is one of the same node."""
+    return LeaseTerms(owner, lease_ms=_LONG_MS, unattended_ms=_LONG_MS, node_id=1)
+
+
+def until_ours(store: SharedLogStore, scheduler: ManualScheduler) -> None:
+    """Nothing is acknowledged before it knows that its lease is its own."""
+    scheduler.run()
+    while not store.lease.is_ours:
+        scheduler.run_timers()
+        scheduler.run()
+
+
 class TablesStore:
     """`logs` are those that were opened, partition by partition."""
 
@@ -107,7 +122,7 @@ class TablesStore:
                 self.failures.append,
                 None,
                 SharedSizes(**sizes),
-                LeaseTerms(name, unattended_ms=0),
+                lasting_terms(name),
                 self.space,
                 None,
                 self.outages,
@@ -115,6 +130,7 @@ class TablesStore:
         )
         self.run_until_done(opening)
         self.store: SharedLogStore = opening.result()
+        until_ours(self.store, self.scheduler)
         self.rounds = Rounds(self.scheduler, self.store)
         self.manager = LogManager(self.store, self.rounds, Listener(), self.clock)
         self.logs = [self.open(partition) for partition in range(partition_count)]

@@ -65,7 +65,7 @@ async def test_a_store_goes_on_once_there_is_space(table: str) -> None:
         slices = Slices(scheduler)
 
         async def opened(name: str) -> LogManager:
-            terms = LeaseTerms(name, unattended_ms=0)
+            terms = LeaseTerms(name, node_id=1)  # the next start takes it at once
             store = await of(
                 slices.run_own(
                     open_store(
