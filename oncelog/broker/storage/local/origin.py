@@ -51,10 +51,10 @@ def find_origin(
     is_begun = found.life != flushed.left_life or found.number != flushed.journal_number
     # The run of that life has begun with a file of its own; the other one may be left of the life before.
     left = frozenset(recorded) if is_begun else None
-    if noted or (witnessed not in (*recorded, _NOWHERE) and is_begun):
+    if noted or (witnessed not in recorded and witnessed != _NOWHERE and is_begun):
         return Origin(frozenset({witnessed}), witnessed not in recorded, left=left if witnessed in recorded else None)
     ours = frozenset({flushed.life} if is_begun else recorded)
-    if found.life in (UNKNOWN, *ours) or flushed.life in (witnessed, *found.lives):
+    if found.life == UNKNOWN or found.life in ours or flushed.life == witnessed or flushed.life in found.lives:
         return Origin(ours, left=left)
     # One of the two is of another copy. A journal without batches is of no use, and offsets may do harm.
     are_offsets_foreign = not any(tail.spans for tail in found.tails.values()) or _are_found(disk, found)
