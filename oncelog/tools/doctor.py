@@ -343,6 +343,8 @@ async def _of_outbox(dsn: str) -> list[Finding]:
 
     try:
         found = await troubles_of(dsn)
+    except UnicodeEncodeError:
+        return [Finding("outbox", "wrong", "this is no DSN: it has a character that is not in UTF-8")]
     except (OutboxError, database_error()) as error:
         return [Finding("outbox", "wrong", text_of(error))]
     return [Finding(*each) for each in found] or [
