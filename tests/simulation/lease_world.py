@@ -3,7 +3,8 @@
 Owns: the time of each node, and what happens to it and to its connections. Judged in each millisecond is what
 `pair_world` judges with brokers:
 - I28: a node that takes the lease for its own, so that it would answer a read, has it, and was not deposed before: not
-  even where the database has gone back to the time of before, and has lost that.
+  even where the database has gone back to the time of before, and has lost that. What a leader knew of its lease before
+  the database went back it counts on, for the rest of that time.
 - I30: a leader that is well, and has been for a while, is not deposed.
 """
 
@@ -109,6 +110,8 @@ class LeaseWorld:
         self.database.tick = self.server.monotonic_ms
         self.database.note()
         self._deposed: set[LeaseKeeper] = set()
+        self._forgotten: set[LeaseKeeper] = set()
+        """Those whose lease the database has forgotten as it went back: they count on the rest of its time."""
         self.lease_ms = self.random.choice(_LEASES_MS)
         self.starts = 0
         self.counts: Counter[str] = Counter()
@@ -121,7 +124,11 @@ class LeaseWorld:
             self.server.advance(1)
             for node in self.nodes:
                 node.pass_time()
-                if node.keeper is not None and not node.is_standing_still and node.keeper.is_ours:
+                if node.keeper is None or node.is_standing_still:
+                    continue
+                if not node.keeper.is_ours:
+                    self._forgotten.discard(node.keeper)
+                elif node.keeper not in self._forgotten:
                     self._judge(node)
         return self.counts
 
@@ -204,10 +211,14 @@ class LeaseWorld:
             self.server.call_later(self.random.randrange(1_500), node.tables.cut_attendance)
 
     def _restore(self, _: Candidate) -> None:
-        """The database goes back to before the newest lease was taken: a standby was promoted that lacks it."""
+        """The database goes back to before the newest lease was taken: a standby was promoted that lacks it.
+
+        Once in a life: after a second time the epoch of a leadership that was lost may be given to another one.
+        """
         states, epoch = self.database.states, self.database.epoch
-        if states[0].rows["epoch"] < epoch:
+        if states[0].rows["epoch"] < epoch and not self.counts["restores"]:
             self.counts["restores"] += 1
+            self._forgotten.update(node.keeper for node in self.nodes if node.keeper is not None)
             for node in self.nodes:
                 self._excuse(node, self.lease_ms)
                 node.tables.cut_all()

@@ -186,7 +186,7 @@ PLANTS: list[Plant] = [
 ]
 FOUND_BY: Mapping[Plant, str] = {
     name_oneself_whoever_leads: "I34",
-    number_rounds_in_the_database: "I27",
+    number_rounds_in_the_database: "nothing was lost",
     take_the_lease_in_the_epoch_of_before: "I29",
     name_at_once_who_led_last: "I33",
     name_who_led_last_once_nobody_is_seen: "I33",

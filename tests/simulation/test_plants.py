@@ -56,7 +56,7 @@ BEDS = {
     "broker": Bed(broker_faults.PLANTS, lambda seed: BrokerWorld(seed).run(), 200, 20),
     "compaction": Bed(compaction_faults.PLANTS, lambda seed: LogWorld(seed, COMPACTION).run(LOG_STEPS), 200, 5),
     "frames": Bed(frame_faults.PLANTS, lambda seed: LogWorld(seed, FRAMES).run(LOG_STEPS), 20, 1),
-    "lease": Bed(lease_faults.PLANTS, lambda seed: LeaseWorld(seed).run(LEASE_MS), 200, 1),
+    "lease": Bed(lease_faults.PLANTS, lambda seed: LeaseWorld(seed).run(LEASE_MS), 400, 1),
     "log-copies": Bed(
         log_faults.COPY_PLANTS, lambda seed: LogWorld(seed, copy_chance=COPY_CHANCE).run(LOG_STEPS), 200, 1
     ),
