@@ -215,10 +215,10 @@ def test_members_of_javas_share_groups_read_on(pair: Pair, mode: str) -> None:
 
 ENDING = {
     "franz-go-classic": ("transform", "3000 records, each once; some transactions aborted: true"),
+    "franz-go-consumer": ("transform-consumers", "3000 records, each once; some transactions aborted: true"),
     "franz-go-share": ("queue", "6000 records, each delivered, all acknowledged"),
 }
-"""Scenes of tests/interop/go, and what they print once all of their members have left. Not its members of KIP-848:
-those that have no partition do not find their way after a kill, of Apache Kafka's brokers either (`cluster.nodes`)."""
+"""Scenes of tests/interop/go, and what they print once all of their members have left."""
 
 
 @pytest.mark.parametrize("kind", ENDING)

@@ -212,7 +212,7 @@ func (s scene) transformAll(options ...kgo.Opt) {
 
 func (s scene) session(index int, source, sink string, options []kgo.Opt) *kgo.GroupTransactSession {
 	options = append([]kgo.Opt{
-		kgo.SeedBrokers(s.bootstrap), kgo.TransactionalID(fmt.Sprintf("%s-%d", s.name, index)),
+		s.seeds(), kgo.TransactionalID(fmt.Sprintf("%s-%d", s.name, index)),
 		kgo.ConsumerGroup(s.name), kgo.ConsumeTopics(source), kgo.DefaultProduceTopic(sink),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(200 * time.Millisecond),

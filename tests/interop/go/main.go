@@ -46,10 +46,14 @@ func main() {
 }
 
 func (s scene) client(options ...kgo.Opt) *kgo.Client {
-	options = append([]kgo.Opt{kgo.SeedBrokers(strings.Split(s.bootstrap, ",")...)}, options...)
-	client, err := kgo.NewClient(options...)
+	client, err := kgo.NewClient(append([]kgo.Opt{s.seeds()}, options...)...)
 	must(err)
 	return client
+}
+
+// seeds are all nodes of the bootstrap, which are separated by commas.
+func (s scene) seeds() kgo.Opt {
+	return kgo.SeedBrokers(strings.Split(s.bootstrap, ",")...)
 }
 
 func (s scene) topic(suffix string, partitions int32) string {

@@ -9,7 +9,6 @@ import (
 	"math/rand"
 	"os"
 	"reflect"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -166,7 +165,7 @@ func (p *prover) copy() {
 	for !p.over.Load() {
 		session, err := kgo.NewGroupTransactSession(append(
 			proofPatience(),
-			kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...), kgo.TransactionalID(p.name+"-copier"),
+			p.seeds(), kgo.TransactionalID(p.name+"-copier"),
 			kgo.TransactionTimeout(30*time.Second), kgo.ConsumerGroup(p.name), kgo.ConsumeTopics(p.name),
 			kgo.SessionTimeout(10*time.Second),
 			kgo.DefaultProduceTopic(p.name+"-copies"), kgo.RecordPartitioner(kgo.ManualPartitioner()),
