@@ -5,7 +5,8 @@ not own: the protocol of transactions (`producing`), membership (`groups`).
 
 Invariants
 - What is committed is exactly the batch: its results, and the positions after it.
-- A batch that was not committed comes again, here or at the member that owns its partitions by then.
+- A batch that was not committed comes again, here or at the member that owns its partitions by then; one whose producer
+  was fenced when it asked to commit, only if the group's offsets say that it was not.
 - Partitions are revoked only between batches, when no transaction is open; a member that lost them commits nothing
   (KIP-447).
 - A batch is left uncommitted without an exception only for what passes by itself: a rebalance, a lost connection.
@@ -184,19 +185,37 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
     async def _commit(self, batch: "SessionBatch[K, V, OutK, OutV]") -> None:
         if self._committed_in != self._consumer.assignment_count:
             self._committed, self._committed_in = {}, self._consumer.assignment_count
-        moved = {each: to for each, to in batch.next_offsets.items() if self._committed.get(each) != to}
-        await batch.transaction.send_offsets(moved, group=self._consumer)
+        batch._moved = {each: to for each, to in batch.next_offsets.items() if self._committed.get(each) != to}
+        await batch.transaction.send_offsets(batch._moved, group=self._consumer)
         # Until the transaction ends, no other member can read the offsets; a member that is gone should not end it.
         await self._consumer.heartbeat()
         await self._ask_to_commit(batch)
 
     async def _ask_to_commit(self, batch: "SessionBatch[K, V, OutK, OutV]") -> None:
-        """Commit again until the outcome is known."""
-        while True:
+        """Commit again until the outcome is known. Raises ProducerFenced if it is that nothing was committed."""
+        while batch._fence is None:
             try:
                 return await batch.transaction.commit()
             except CommitUnknown as error:
                 _log.warning("%s; asking again", error)
+            except ProducerFenced as error:
+                await batch.transaction.__aexit__(type(error), error, error.__traceback__)  # finds who it was
+                batch._fence = error
+        batch.transaction._note_outcome("committed" if await self._is_committed(batch, batch._fence) else "aborted")
+        if not batch.committed:
+            raise batch._fence
+
+    async def _is_committed(self, batch: "SessionBatch[K, V, OutK, OutV]", fence: ProducerFenced) -> bool:
+        """Whether the group has the offsets of this batch, which no other transaction writes: its producer was fenced
+        when it asked to commit. What fenced it may also have forgotten that the commit was made before, as a leader
+        does that cannot know all producer epochs. Raises ProducerFenced if another instance has the id."""
+        while True:
+            try:
+                await self._regains(fence)  # no transaction of before is open after this
+                offsets = await self._consumer.committed(*batch._moved)
+                return any(offsets[each].offset == to.offset for each, to in batch._moved.items() if each in offsets)
+            except RetriableError as error:
+                _log.warning("the outcome of a commit is unknown: %s; asking again", error)
 
     def _take_outcome(self, batch: "SessionBatch[K, V, OutK, OutV]") -> None:
         """Take the outcome of the last batch once its transaction has ended, even if the end was interrupted;
@@ -239,6 +258,10 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
         self._session = session
         self._transaction = transaction
         self._is_entered = False
+        self._moved: dict[TopicPartition, OffsetAndMetadata] = {}
+        """The offsets in this transaction."""
+        self._fence: ProducerFenced | None = None
+        """What answered the commit, if its outcome has to be found in the group's offsets."""
         self.has_ended = False
 
     async def __aenter__(self) -> Self:
@@ -284,7 +307,8 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
     async def _comes_again_after(self, error: BaseException) -> bool:
         """End the transaction, which has failed with `error`; returns whether the loop continues."""
         try:
-            await self._transaction.__aexit__(type(error), error, error.__traceback__)
+            if self._fence is None:
+                await self._transaction.__aexit__(type(error), error, error.__traceback__)
         finally:
             self._session._take_outcome(self)
         if not isinstance(error, KafkaError) or not await self._session._goes_on_after(error):
@@ -301,6 +325,8 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
     @property
     def _is_undecided(self) -> bool:
         """True if the commit was sent and its outcome isn't known; the loop finds it out before it continues."""
+        if self._fence is not None:
+            return self._transaction._outcome is None
         return self.has_ended and self._transaction.state == "committing"
 
     @property

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from oncelog.client import Admin, Consumer, InvalidState, NewTopic, Producer, ProducerFenced, TransactionalSession
-from oncelog.faults import Action, ApiKey, FaultClient, Point, Rule, Selector
+from oncelog.faults import Action, ApiKey, ErrorCode, FaultClient, Point, Rule, Selector
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
@@ -139,6 +139,34 @@ async def test_in_the_first_protocol_such_a_transaction_is_told_since_it_may_be_
     await fill(daemon)
     with pytest.raises(ProducerFenced):
         await overstay(daemon, faults)
+
+
+@pytest.mark.parametrize("point", [Point.REQUEST, Point.ANSWER], ids=lambda point: point.name)
+async def test_the_groups_offsets_say_what_became_of_a_commit_whose_producer_was_fenced(
+    start_daemon: Start, point: Point
+) -> None:
+    """The first answer is lost, and the second says that the producer is fenced: as a leader does that cannot know
+    which epochs the one before it gave out. What was committed does not come again, all else does."""
+    daemon, faults = with_faults(start_daemon)
+    await fill(daemon)
+    ends = Selector(api=ApiKey.END_TXN, transactional_id="copier")
+    faults.plant(Rule(point, Action.DROP, ends, nth=2))
+    arrived = 2 if point is Point.ANSWER else 1
+    faults.plant(Rule(Point.REQUEST, Action.ERROR, ends, nth=arrived + 1, error=ErrorCode.PRODUCER_FENCED))
+    done, outcomes = 0, []
+    async with TransactionalSession(
+        "in", bootstrap_servers=daemon.bootstrap, group_id="copiers", transactional_id="copier", max_records=6
+    ) as session:
+        async for batch in session:
+            async with batch:
+                for record in batch:
+                    await batch.send_soon("out", record.value)
+            outcomes.append(batch.committed)
+            done += len(batch) if batch.committed else 0
+            if done >= COUNT:
+                break
+    assert outcomes[:3] == [True, point is Point.ANSWER, True]
+    assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
 
 
 async def test_a_batch_says_where_its_results_are_sent(daemon: Daemon) -> None:

@@ -382,7 +382,10 @@ class Producer(Generic[K, V]):
 
     async def regain_epoch(self) -> ProducerIdentity:
         """Become usable again after ProducerFenced, if no other producer has taken the transactional id and only the
-        coordinator had ended the transaction, for its age. Returns the new epoch; raises ProducerFenced otherwise."""
+        coordinator had ended the transaction, for its age. Returns the new epoch; raises ProducerFenced otherwise.
+
+        If the fence was the response to a commit, look whether the commit was made before you repeat what it wrote: a
+        leader that follows a lost one may not know."""
         return await self._transactions().regain_epoch()
 
     async def complete(self, prepared: PreparedTxnState | str) -> str:

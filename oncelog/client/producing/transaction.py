@@ -91,6 +91,10 @@ class Transaction(Generic[K, V]):
             return
         await self._abort_after(error)
 
+    def _note_outcome(self, outcome: str) -> None:
+        """Note an outcome that was found elsewhere: the coordinator does not say it to a producer that it fenced."""
+        self._outcome = outcome
+
     @property
     def state(self) -> str:
         """ "open", "failed", "prepared", "committing", "committed", "aborting", "aborted" or "fenced"."""

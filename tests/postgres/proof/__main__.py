@@ -83,6 +83,8 @@ class Run:
             stack.enter_context(world.open())
             _ACTS[part](world, count, tell)
             ended = world.finish()
+            if self.logs is not None and any(verdict.strange for _, verdict in ended.values()):
+                _export(world, directory / "records")
         counted = {kind: verdict.counted for kind, (_, verdict) in ended.items()}
         saw = {kind: saw_of(ledger) for kind, (ledger, _) in ended.items()}
         seconds = round(time.monotonic() - began_s, 1)
@@ -110,6 +112,12 @@ class Run:
                 yield stack.enter_context(failovers.followed(server, synchronous))
             else:
                 yield [server]
+
+
+def _export(world: World, directory: Path) -> None:
+    """Keep what the tables hold at the end of a part that went wrong."""
+    command = ("oncelog", "log", "export", world.server.dsn, str(directory), "--schema", world.name)
+    subprocess.run((sys.executable, "-m", *command), check=True, stdout=subprocess.DEVNULL)
 
 
 @contextmanager

@@ -100,7 +100,7 @@ class World:
                 self.brokers.append(self._new_broker())
             asyncio.run(self._create_topics())
             if self.nodes > 1:
-                self._await_observers()
+                self._await_nodes()
             for kind in self.kinds:
                 self.clients.append(Client(kind, self.bootstrap, self.directory, self.seed, self.rest_ms))
             self._losable = [set() for _ in self.clients]
@@ -126,14 +126,14 @@ class World:
             topics = [NewTopic(name + end, PARTITIONS) for name in names for end in ("", COPIES)]
             await admin.create_topics(*topics)
 
-    def _await_observers(self) -> None:
-        """A client that begins before the leader has heard of the others knows of no other node: not all ask again."""
+    def _await_nodes(self) -> None:
+        """Wait until Metadata lists all nodes: not all clients that begin with one node find another later."""
 
-        async def observers() -> int:
+        async def listed() -> int:
             async with Admin(self.bootstrap) as admin:
-                return len((await admin.describe_quorum()).observers)
+                return len((await admin.describe_cluster()).nodes)
 
-        while asyncio.run(observers()) < self.nodes - 1:
+        while asyncio.run(listed()) < self.nodes:
             pause(_LOOK_S)
 
     def await_progress(self, count: int = 5) -> None:
