@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from oncelog.faults import Action, ApiKey, ErrorCode, FaultClient, Point, Rule, 
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
 from tests.support.daemon import Daemon
-from tests.support.patience import GIVES_UP_MS, PATIENCE_S
+from tests.support.patience import GIVES_UP_MS, PATIENCE_S, until
 
 COUNT = 20
 
@@ -141,31 +142,49 @@ async def test_in_the_first_protocol_such_a_transaction_is_told_since_it_may_be_
         await overstay(daemon, faults)
 
 
-@pytest.mark.parametrize("point", [Point.REQUEST, Point.ANSWER], ids=lambda point: point.name)
-async def test_the_groups_offsets_say_what_became_of_a_commit_whose_producer_was_fenced(
-    start_daemon: Start, point: Point
-) -> None:
-    """The first answer is lost, and the second says that the producer is fenced: as a leader does that cannot know
-    which epochs the one before it gave out. What was committed does not come again, all else does."""
-    daemon, faults = with_faults(start_daemon)
-    await fill(daemon)
+def fence_a_commit(faults: FaultClient, point: Point) -> None:
+    """The second batch's commit is lost, and the next request says that the producer is fenced: as a leader does that
+    cannot know which epochs the one before it gave out."""
     ends = Selector(api=ApiKey.END_TXN, transactional_id="copier")
     faults.plant(Rule(point, Action.DROP, ends, nth=2))
     arrived = 2 if point is Point.ANSWER else 1
     faults.plant(Rule(Point.REQUEST, Action.ERROR, ends, nth=arrived + 1, error=ErrorCode.PRODUCER_FENCED))
+
+
+async def write(batch: Any) -> None:
+    async with batch:
+        for record in batch:
+            await batch.send_soon("out", record.value)
+
+
+@pytest.mark.parametrize("point", [Point.REQUEST, Point.ANSWER], ids=lambda point: point.name)
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["waits", "cancelled"])
+async def test_the_groups_offsets_say_what_became_of_a_commit_whose_producer_was_fenced(
+    start_daemon: Start, point: Point, is_cancelled: bool
+) -> None:
+    """What was committed does not come again, all else does; also if the task is cancelled before that is known."""
+    daemon, faults = with_faults(start_daemon)
+    await fill(daemon)
+    fence_a_commit(faults, point)
     done, outcomes = 0, []
     async with TransactionalSession(
         "in", bootstrap_servers=daemon.bootstrap, group_id="copiers", transactional_id="copier", max_records=6
     ) as session:
+        regains = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.INIT_PRODUCER_ID)))
         async for batch in session:
-            async with batch:
-                for record in batch:
-                    await batch.send_soon("out", record.value)
+            writing = asyncio.ensure_future(write(batch))
+            if len(outcomes) == 1:
+                await asyncio.to_thread(until, lambda: faults.status(regains).fired_count > 0)
+                if is_cancelled:
+                    writing.cancel()
+                    await asyncio.wait((writing,))
+                faults.release(regains)
+            await asyncio.wait((writing,))
             outcomes.append(batch.committed)
             done += len(batch) if batch.committed else 0
-            if done >= COUNT:
+            if done >= COUNT - (6 if is_cancelled and point is Point.ANSWER else 0):
                 break
-    assert outcomes[:3] == [True, point is Point.ANSWER, True]
+    assert outcomes[:3] == [True, point is Point.ANSWER and not is_cancelled, True]
     assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
 
 
