@@ -121,7 +121,7 @@ class Reader:
     # --- topics and partitions ----------------------------------------------------------------------------------------
 
     async def cluster(self) -> ClusterDescription:
-        return await (await self._admin()).describe_cluster()
+        return await (await self._admin()).describe_cluster(include_fenced_brokers=True)
 
     async def quorum(self) -> QuorumDescription:
         found = await (await self._admin()).describe_quorum()

@@ -83,8 +83,9 @@ def test_a_broker_that_has_ended_is_listed_as_fenced(
     """Where the flag asks for it; it is registered, so that no answer denies it."""
 
     class OfTwo:
-        async def describe_cluster(self) -> ClusterDescription:
-            return ClusterDescription("id", 1, {1: ("one", 9092)}, {}, {}, {2: ("the-other", 9093)})
+        async def describe_cluster(self, *, include_fenced_brokers: bool) -> ClusterDescription:
+            fenced = {2: ("the-other", 9093)} if include_fenced_brokers else {}
+            return ClusterDescription("id", 1, {1: ("one", 9092)}, {}, {}, fenced)
 
     monkeypatch.setattr(cluster, "ask", lambda _, work: asyncio.run(work(OfTwo())))
     assert _exit_code(["kafka-cluster", *line.split(), "--bootstrap-server", "x:1"]) == code

@@ -211,11 +211,13 @@ class Admin:
             validate_only=validate_only,
         )
 
-    async def describe_cluster(self) -> "ClusterDescription":
-        """The cluster id, controller, nodes and features."""
+    async def describe_cluster(self, *, include_fenced_brokers: bool = False) -> "ClusterDescription":
+        """The cluster id, controller, nodes and features; with `include_fenced_brokers` also nodes that have ended."""
         from oncelog.client.admin import cluster as admin_cluster
 
-        return await admin_cluster.describe_cluster(self._cluster, self._deadline())
+        return await admin_cluster.describe_cluster(
+            self._cluster, self._deadline(), include_fenced_brokers=include_fenced_brokers
+        )
 
     async def describe_quorum(self) -> "QuorumDescription":
         """The quorum of the cluster's metadata log, as Java's describeMetadataQuorum (KIP-595, KIP-836): which node

@@ -59,7 +59,7 @@ _DESCRIBE_FEATURES = replace(API_VERSIONS, maximum=4)
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
 
 
-async def describe_cluster(cluster: Cluster, deadline: Deadline) -> ClusterDescription:
+async def describe_cluster(cluster: Cluster, deadline: Deadline, *, include_fenced_brokers: bool) -> ClusterDescription:
     await cluster.refresh((), deadline)
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
     response = await cluster.call_any(_DESCRIBE_FEATURES, request, deadline)
@@ -69,7 +69,7 @@ async def describe_cluster(cluster: Cluster, deadline: Deadline) -> ClusterDescr
         dict(cluster.metadata.nodes),
         {each.name: each.max_version_level for each in response.finalized_features},
         {each.name: (each.min_version, each.max_version) for each in response.supported_features},
-        await _fenced_nodes(cluster, deadline),
+        await _fenced_nodes(cluster, deadline) if include_fenced_brokers else {},
     )
 
 

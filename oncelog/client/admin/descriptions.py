@@ -70,8 +70,8 @@ class TopicDescription:
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
     """The cluster's id, controller, nodes (id to host and port), finalized feature levels, the lowest and highest level
-    of each feature that the broker supports, and the nodes that have ended and may come back (KIP-1073; none where the
-    brokers do not list them)."""
+    of each feature that the broker supports. `fenced_nodes`: where asked for, those that have ended and may come back
+    (KIP-1073; none where the brokers do not list them)."""
 
     cluster_id: str | None
     controller_id: int

@@ -55,13 +55,13 @@ _ENDPOINT = "{:<10} {:<{width}} {:<10} {:<10} {:<10} {:<15}"
 
 def cluster(options: Options) -> int:
     async def work(admin: "Admin") -> int:
-        described = await admin.describe_cluster()
+        lists_fenced = options.words[0] == "unregister" or "include-fenced-brokers" in options
+        described = await admin.describe_cluster(include_fenced_brokers=lists_fenced)
         match options.words[0]:
             case "cluster-id":
                 out(f"Cluster ID: {described.cluster_id}")
             case "list-endpoints":
-                fenced = described.fenced_nodes if "include-fenced-brokers" in options else {}
-                listed = {**fenced, **described.nodes}
+                listed = {**described.fenced_nodes, **described.nodes}
                 width = max((len(host) for host, _ in listed.values()), default=0)
                 out(_ENDPOINT.format("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE", width=width))
                 for node_id, (host, port) in sorted(listed.items()):

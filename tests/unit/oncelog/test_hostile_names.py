@@ -167,7 +167,7 @@ class ForeignCluster:
     async def describe_configs(self, **_: Any) -> dict[str, str]:
         return {self.name: self.name}
 
-    async def describe_cluster(self) -> Any:
+    async def describe_cluster(self, **_: Any) -> Any:
         return ClusterDescription(self.name, 0, {0: (self.name, 1)}, {self.name: 1}, {self.name: (0, 1)})
 
     async def describe_log_dirs(self) -> list[Any]:
