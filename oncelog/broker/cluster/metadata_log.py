@@ -25,6 +25,7 @@ from uuid import UUID
 from oncelog.broker.cluster.metadata_records import (
     EPOCHS_A_START,
     PARTITION_CHANGE,
+    REMOVE_TOPIC,
     EpochOrigins,
     Leader,
     NewPartitions,
@@ -32,6 +33,7 @@ from oncelog.broker.cluster.metadata_records import (
     decode_metadata_record,
     encode_metadata_batch,
     next_series,
+    removal_of,
     spans,
     with_new_leader,
     with_partitions,
@@ -53,7 +55,6 @@ from oncelog.protocol.generated import (
     partition_record,
     producer_ids_record,
     register_broker_record,
-    remove_topic_record,
     topic_record,
 )
 from oncelog.protocol.records.record import Record, decode_records
@@ -145,12 +146,6 @@ class ClusterState:
                 self._replay_partitions(record.topic_id, len(record.indexes), record.leader.epoch, offset)
             case config_record.ConfigRecord():
                 self._replay_config(record)
-            case remove_topic_record.RemoveTopicRecord():
-                topic = self._topic(record.topic_id, offset)
-                del self.topics[topic.name]
-                self.names_by_folded.pop(fold_name(topic.name), None)
-                del self.topics_by_id[topic.topic_id]
-                self.removed[topic.topic_id] = topic.name
             case register_broker_record.RegisterBrokerRecord():
                 self.registration = record
                 self.epochs_of_starts += EPOCHS_A_START
@@ -163,7 +158,14 @@ class ClusterState:
                 self._replay_rare(record, offset)
 
     def _replay_rare(self, record: Any, offset: int) -> None:
-        if getattr(record, "API_KEY", None) != PARTITION_CHANGE:
+        kind = getattr(record, "API_KEY", None)
+        if kind == REMOVE_TOPIC:
+            topic = self._topic(record.topic_id, offset)
+            del self.topics[topic.name]
+            self.names_by_folded.pop(fold_name(topic.name), None)
+            del self.topics_by_id[topic.topic_id]
+            self.removed[topic.topic_id] = topic.name
+        elif kind != PARTITION_CHANGE:
             self.security.replay(record, offset)
         elif record.leader >= 0:
             topic = self._topic(record.topic_id, offset)
@@ -220,7 +222,7 @@ class ClusterState:
             for topic_id, name in self.removed.items()
             for record in (
                 topic_record.TopicRecord(name=name, topic_id=topic_id),
-                remove_topic_record.RemoveTopicRecord(topic_id=topic_id),
+                removal_of(topic_id),
             )
         ]
         configs = [(resource, dict(config)) for resource, config in self.configs.items()]

@@ -19,7 +19,6 @@ from oncelog.protocol.generated import (
     partition_record,
     producer_ids_record,
     register_broker_record,
-    remove_topic_record,
     topic_record,
 )
 from oncelog.protocol.records.batch import assemble_batch
@@ -98,14 +97,15 @@ _MODULES: dict[int, ModuleType] = {
         topic_record,
         partition_record,
         config_record,
-        remove_topic_record,
         feature_level_record,
         producer_ids_record,
     )
 }
 PARTITION_CHANGE = 5
+REMOVE_TOPIC = 9
 _RARE_RECORDS = {
     PARTITION_CHANGE: "partition_change_record",
+    REMOVE_TOPIC: "remove_topic_record",
     10: "delegation_token_record",
     11: "user_scram_credential_record",
     14: "client_quota_record",
@@ -184,6 +184,14 @@ def _module_of(api_key: int) -> ModuleType | None:
     if module is None and api_key in _RARE_RECORDS:
         module = _MODULES[api_key] = import_module(f"oncelog.protocol.generated.{_RARE_RECORDS[api_key]}")
     return module
+
+
+def removal_of(topic_id: UUID) -> Any:
+    """Return the RemoveTopicRecord of a topic."""
+    module = _module_of(REMOVE_TOPIC)
+    if module is None:
+        raise KeyError(REMOVE_TOPIC)
+    return module.RemoveTopicRecord(topic_id=topic_id)
 
 
 def decode_metadata_record(value: memoryview, offset: int) -> Any:

@@ -21,7 +21,7 @@ from oncelog.broker.cluster.metadata_log import (
     fold_name,
     topic_records,
 )
-from oncelog.broker.cluster.metadata_records import NewPartitions
+from oncelog.broker.cluster.metadata_records import NewPartitions, removal_of
 from oncelog.broker.cluster.topic_rules import check_collision, check_topic_name
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
@@ -31,7 +31,6 @@ from oncelog.broker.turns.completion import Completion, all_of
 from oncelog.broker.turns.ports import Entropy
 from oncelog.broker.turns.slices import LOG_OPEN_ELEMENTS, PARTITIONS_AN_ELEMENT, TOPIC_ELEMENTS, Sliced, Slices
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
 from oncelog.protocol.printable import printable_names
 from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC
 
@@ -304,7 +303,7 @@ class Topics:
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
         removal = self._logs.store.topics.begin_removal(name, topic.topic_id)
-        written = self._write([RemoveTopicRecord(topic_id=topic.topic_id)])
+        written = self._write([removal_of(topic.topic_id)])
         gone: Completion[None] = Completion()
         self._deleting[name] = gone
         self._notify_watchers(name)

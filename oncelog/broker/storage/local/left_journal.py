@@ -13,15 +13,18 @@ Invariants
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from oncelog.broker.storage.local.boot_mark import UNKNOWN, BootMark
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.journal import NAMES, JournalContents, LeftOut, Tail, read_journal
-from oncelog.broker.storage.local.origin import Origin, directories_of, find_origin, is_contradicted
 from oncelog.broker.storage.sections import LogKey
 from oncelog.broker.turns.ports import Disk
+
+if TYPE_CHECKING:
+    from oncelog.broker.storage.local.origin import Origin
 
 _MOST_LOGS_NAMED = 20
 
@@ -38,11 +41,9 @@ class LeftJournal:
         """It has all frames of the last run."""
         self.must_be_kept = False
         """It holds batches of which a segment has others."""
+        self._is_proven = True
         found = read_journal(disk)
-        origin = find_origin(disk, found, flushed, mark, was_clean=was_clean)
-        if origin.are_offsets_foreign:
-            flushed.disown(_free_name(disk, FLUSHED_OFFSETS))
-        self.contents = found = self._without_foreign(found, origin)
+        self.contents = found = self._judged(found) if found.generation else found
         if found.problem is None:
             self._compare_with_note(found)
         number = flushed.journal_number
@@ -52,14 +53,14 @@ class LeftJournal:
                 found.problem = f"{FLUSHED_OFFSETS} is missing"
         elif found.problem is None and not found.is_retired and not found.covers(number):
             found.problem = f"{NAMES[0]}, {NAMES[1]} or {FLUSHED_OFFSETS} lacks its end"
-            if not origin.is_proven and found.tails:
+            if not self._is_proven and found.tails:
                 # It is not known whose it is, and does not fit: as well one of another copy.
                 found = self.contents = self._kept_aside(
                     found, "perhaps older than this directory, or of another copy of it"
                 )
         self.is_in_use = is_known and found.is_in_use and found.problem is None
         """It has all commits that the segments may lack."""
-        if not origin.is_proven and found.tails and is_contradicted(disk, found, flushed):
+        if not self._is_proven and found.tails and self._is_contradicted(found):
             found = self.contents = self._kept_aside(found, "other batches than the segments have")
             self.is_in_use = False
         found.number = max(found.number, flushed.journal_number or 1)  # never one that was used
@@ -67,8 +68,23 @@ class LeftJournal:
             mark.lose()
             self.problems.append(f"{found.problem}: a log may lack what was committed last")
 
-    def _without_foreign(self, found: JournalContents, origin: Origin) -> JournalContents:
-        if origin.lives is None or found.generation == 0:
+    def _judged(self, found: JournalContents) -> JournalContents:
+        """Return it without what is of another copy."""
+        from oncelog.broker.storage.local.origin import find_origin  # not needed at a first start
+
+        origin = find_origin(self._disk, found, self._flushed, self._mark, was_clean=self._was_clean)
+        self._is_proven = origin.is_proven
+        if origin.are_offsets_foreign:
+            self._flushed.disown(_free_name(self._disk, FLUSHED_OFFSETS))
+        return self._without_foreign(found, origin)
+
+    def _is_contradicted(self, found: JournalContents) -> bool:
+        from oncelog.broker.storage.local.origin import is_contradicted
+
+        return is_contradicted(self._disk, found, self._flushed)
+
+    def _without_foreign(self, found: JournalContents, origin: "Origin") -> JournalContents:
+        if origin.lives is None:
             return found
         is_left = origin.left is None or origin.left.issuperset(set(found.lives) - {UNKNOWN})
         if is_left and found.life in origin.lives:
@@ -168,6 +184,8 @@ def _free_name(disk: Disk, name: str) -> str:
 
 def _described(disk: Disk, found: JournalContents) -> Iterator[str]:
     """The offsets that it has of each log."""
+    from oncelog.broker.storage.local.origin import directories_of
+
     directories = directories_of(disk)
     logs = [(key, tail.spans) for key, tail in found.tails.items() if tail.spans]
     for key, spans in logs[:_MOST_LOGS_NAMED]:
