@@ -200,6 +200,8 @@ class MemoryDisk:
         self.operations: list[tuple[str, str]] = []
         """The kind and path of each operation."""
         self.operations_left: int | None = None
+        self.tears = True
+        """The operation in which the power goes is done by half; otherwise the process ends before it."""
         self.capacity_bytes: int | None = None
         self.most_bytes = MOST_BYTES
         """What one write moves."""
@@ -223,6 +225,8 @@ class MemoryDisk:
         if self.operations_left is None:
             return False
         self.operations_left -= 1
+        if self.operations_left < 0 and not self.tears:
+            raise PowerCut(path)
         return self.operations_left < 0
 
     def check_room(self, size_bytes: int, path: str) -> None:

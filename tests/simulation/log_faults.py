@@ -307,7 +307,7 @@ def take_a_damaged_end_of_the_journal_for_a_torn_one(patch: pytest.MonkeyPatch) 
 
 
 def put_a_journal_back_of_any_origin(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(left_journal, "find_origin", lambda disk, found, *_, **__: Origin(frozenset(found.lives)))
+    patch.setattr(origin, "find_origin", lambda disk, found, *_, **__: Origin(frozenset(found.lives)))
 
 
 def write_over_whole_batches(patch: pytest.MonkeyPatch) -> None:
@@ -327,12 +327,25 @@ def believe_the_offsets_of_another_copy(patch: pytest.MonkeyPatch) -> None:
     def trusting(*arguments: Any, **named: Any) -> Origin:
         return find(*arguments, **named)._replace(are_offsets_foreign=False)
 
-    patch.setattr(left_journal, "find_origin", trusting)
+    patch.setattr(origin, "find_origin", trusting)
 
 
 def put_back_nothing_of_its_own_beside_a_foreign_file(patch: pytest.MonkeyPatch) -> None:
     kept_aside = LeftJournal._kept_aside
     patch.setattr(LeftJournal, "_kept_aside", lambda self, found, whose, left=None: kept_aside(self, found, whose))
+
+
+def remove_the_journal_while_it_counts(patch: pytest.MonkeyPatch) -> None:
+    """Without a last head: one of its two files is left by a stop in between."""
+
+    def at_once(self: Journal, life: int, left_out: Mapping[Any, Any]) -> bool:
+        if left_out:
+            self._begin(journal._LAST_HEAD, life, left_out)
+        else:
+            self.remove()
+        return False
+
+    patch.setattr(Journal, "retire", at_once)
 
 
 COPY_PLANTS: tuple[Plant, ...] = (
@@ -382,6 +395,7 @@ PLANTS: tuple[Plant, ...] = (
     take_a_torn_frame_for_a_whole_one,
     take_a_machine_that_ran_on_for_a_disk_that_did,
     take_a_damaged_end_of_the_journal_for_a_torn_one,
+    remove_the_journal_while_it_counts,
 )
 
 
@@ -397,6 +411,7 @@ _FOUND_LATE = {
     "forget_the_epoch_of_a_producer": 14,
     "acknowledge_quotas_before_they_are_durable": 3,
     "take_a_damaged_end_of_the_journal_for_a_torn_one": 77,
+    "remove_the_journal_while_it_counts": 55,
     "answer_before_the_decision_is_durable": 8,
     "leave_prepared_transactions_of_a_partition_that_comes_back": 22,
     "go_on_after_the_loss_of_a_partition": 3,

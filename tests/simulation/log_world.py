@@ -33,9 +33,12 @@ from tests.simulation.log_copies import Copy, audit_copies, segments_on
 from tests.simulation.log_mixes import EVERYTHING, Mix
 from tests.simulation.log_model import LogModel
 from tests.simulation.log_ruin import JournalRuin, Ruin, audit_journal_ruin, audit_ruin, bare
+from tests.simulation.log_starts import start_in_vain
 from tests.support.frame_shapes import COMPRESSING, COMPRESSION_NAMES, contents, framed, lacking_a_record
 
 PRODUCERS = 4
+IN_VAIN = 0.2
+"""How often a start without damage is one after others that were killed before they served."""
 KEYS = [b"a", b"b", b"c", *(b"a long key that differs only at its end: " + end for end in (b"d", b"e"))]
 _BATCHES = (".log", ".swap")
 """Files of which every byte counts; compaction's is about to become a `.log`."""
@@ -72,6 +75,7 @@ class Counts:
     damaged: int = 0
     backups: int = 0
     copies: int = 0
+    starts_in_vain: int = 0
 
 
 class LogWorld:
@@ -81,6 +85,7 @@ class LogWorld:
         self._copy_chance = copy_chance
         self._copy: Copy | None = None
         self._of_copies = Random(seed + 2**41)
+        self._of_starts = Random(seed + 2**42)
         self.random = Random(seed)
         self._more = Random(seed + 2**40)
         """For what was added later: the lives of before stay as they were."""
@@ -120,9 +125,13 @@ class LogWorld:
             try:
                 step()
             except PowerCut:
-                self.counts.power_cuts += 1
                 self._note_starts()
-                self._restart(self._without_what_was_unsynced(self.logs.disk), kept_all=False)
+                if self._of_starts.random() < 0.3:  # of the process alone
+                    self.counts.stops += 1
+                    self._restart(self.logs.disk.kill(), kept_all=True)
+                else:
+                    self.counts.power_cuts += 1
+                    self._restart(self._without_what_was_unsynced(self.logs.disk), kept_all=False)
             if not self._is_over:
                 self._audit()
         if not self._is_over:
@@ -501,7 +510,11 @@ class LogWorld:
         # In a life that has checkpoints, and so copies of its journal.
         is_kept = kept_all and damaged is None and ruin is None and "checkpoint" in self._mix.weights
         journal_ruin = self._journal_ruin.happen(disk, self._more) if is_kept and self._more.random() < 0.08 else ""
+        if damaged is None and ruin is None and not journal_ruin and self._of_starts.random() < IN_VAIN:
+            disk, is_clean = self._begun_in_vain(disk), False
         self.logs = self._started(disk, self.logs.clock.time_ms)
+        if kept_all and damaged is None and ruin is None and not journal_ruin and not self._was_full:
+            require(not self.logs.store.problems, "no kill makes a start report damage", self.logs.store.problems)
         self._open_all()
         if journal_ruin:
             self.counts.damaged += 1
@@ -556,6 +569,19 @@ class LogWorld:
         self._is_over = True
         return True
 
+    def _begun_in_vain(self, disk: MemoryDisk) -> MemoryDisk:
+        if disk.append_error is not None:
+            return disk
+        self.counts.starts_in_vain += 1
+        directories = {(_topic_id(slot), slot): f"topic-{slot}" for slot in range(len(self.partitions))}
+
+        def begin(found: MemoryDisk, policy: str) -> Logs:
+            logs = self._started(found, self.logs.clock.time_ms, policy)
+            self._opened(logs)
+            return logs
+
+        return start_in_vain(disk, self._of_starts, begin, directories)
+
     def _run_on(self, disk: MemoryDisk) -> tuple[Logs, list[PartitionLog]]:
         """A start on the copy."""
         logs = self._started(disk, self.logs.clock.time_ms)
@@ -608,9 +634,10 @@ class LogWorld:
         disk.files[name].synced = bytearray(data)
         return name
 
-    def _started(self, disk: MemoryDisk, wall_ms: int) -> Logs:
+    def _started(self, disk: MemoryDisk, wall_ms: int, policy: str = "fsync") -> Logs:
         return Logs(
             disk,
+            policy=policy,
             wall_ms=wall_ms,
             cleaner_memory_bytes=self._memory_bytes,
             journal_file_bytes=self._journal_file_bytes,

@@ -522,3 +522,37 @@ def test_what_the_journal_puts_back_hides_nothing_that_lies_after_it() -> None:
     lines = [line for report in again.reports for line in report.lines]
     assert any("come from the journal" in line for line in lines)
     assert any("offsets 2 to 3" in line for line in lines)
+
+
+@pytest.mark.parametrize("end", ["kill", "another boot", "power cut"])
+@pytest.mark.parametrize("next_policy", ["fsync", "os"])
+@pytest.mark.parametrize("rounds", [4, 30], ids=["one file", "both files"])
+@pytest.mark.parametrize("is_one_offline", [False, True])
+def test_a_change_of_policy_that_stops_anywhere_leaves_nothing_that_the_next_start_reports(
+    end: str, next_policy: str, rounds: int, is_one_offline: bool
+) -> None:
+    """It ends the use of the journal, whose files go one after the other."""
+    disk = written(rounds=rounds, journal_file_bytes=4_096).disk.kill()
+    if is_one_offline:
+        disk.refused.add("topic-1")
+    for operations in range(100):
+        begun = disk.kill()
+        begun.operations_left = operations
+        try:
+            logs = Logs(begun, policy="os")
+            for index in range(3):
+                logs.open(index)
+            logs.serve()
+        except PowerCut:
+            pass
+        else:
+            break
+        found = begun.crash(Random(operations)) if end == "power cut" else begun.kill()
+        if end == "another boot":
+            found.notes.notes.clear()
+        found.refused.clear()
+        again = Logs(found, policy=next_policy)
+        assert ends(again) == [rounds] * 3, operations
+        assert not [line for line in again.store.problems if "of a torn write" not in line], operations
+        assert not any(".foreign-" in name for name in found.files)
+    assert operations > 5

@@ -78,6 +78,8 @@ class Points(Protocol):
 
     def begin_life(self, life: int, left_life: int, journal_number: int) -> None: ...
 
+    def rewrite(self) -> None: ...
+
 
 class _Round:
     """What one commit makes durable."""
@@ -428,12 +430,21 @@ class FileSync:
             points.sync()
             self.is_journaling = True
         else:
-            points.begin_life(note.life, journal.found_life, journal.last_number + 1)
-            note.begin()
-            journal.retire(note.life, left_out)
-            points.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
+            self.end_journal(left_out, note)
             self.note_end = note.note_end
         self._is_journal_settled = True
+
+    def end_journal(self, left_out: Mapping[LogKey, LeftOut], note: BootMark) -> None:
+        """Every log is durable in its segments, but for those left out: from now on there is no journal. A stop in
+        between leaves one that is known, and says whether it counts. Raises OSError."""
+        journal, points = self.journal, self._points
+        points.begin_life(note.life, journal.found_life, journal.last_number + 1)
+        note.begin()
+        is_of_no_use = journal.retire(note.life, left_out)
+        points.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
+        if is_of_no_use:
+            points.rewrite()
+            journal.remove()
 
     def checkpoint_when_due(self) -> None:
         if self._unsynced and self._checkpoints.take(_CHECKPOINT_INTERVAL_MS):

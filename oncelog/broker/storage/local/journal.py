@@ -124,8 +124,8 @@ class JournalContents:
 
     def covers(self, number: int) -> bool:
         """Whether it has all frames that were written from this one on, as far as can be known: `flushed-offsets`
-        covers those before it."""
-        return self.first_number <= number <= self.number
+        covers those before it, and a retired one lacks them."""
+        return number <= self.number and (self.is_retired or self.first_number <= number)
 
 
 def read_journal(disk: Disk, accepted: Container[int] | None = None) -> JournalContents:
@@ -142,15 +142,15 @@ def read_journal(disk: Disk, accepted: Container[int] | None = None) -> JournalC
     for slot, (_, later) in enumerate(files):
         if later is not None and later.generation >= contents.generation:
             contents.problem = f"{NAMES[slot]} is damaged: frames before number {later.number} cannot be read"
-    if generations[newest] and not all(is_present):
-        contents.problem = f"{NAMES[is_present.index(False)]} is missing"
     frames, older = files[newest][0], files[1 - newest][0]
     if not frames:
         return contents
+    contents.is_retired = frames[0].kind == _LAST_HEAD
+    if not all(is_present) and not contents.is_retired:  # of a retired one the other file is removed first
+        contents.problem = f"{NAMES[is_present.index(False)]} is missing"
     if older and older[0].life == frames[0].life and older[-1].number + 1 == frames[0].number:
         frames = older + frames
     contents.is_in_use = contents.problem is None and frames[0].kind == _HEAD
-    contents.is_retired = frames[0].kind == _LAST_HEAD
     contents.first_number, contents.number = frames[0].number, frames[-1].number + 1
     contents.life = frames[-1].life
     for frame in frames:
@@ -267,13 +267,20 @@ class Journal:
         offline: their spans are carried on. Raises OSError; then it is still closed, and may be tried again."""
         self._files = self._begin(_HEAD, life, left_out)
 
-    def retire(self, life: int, left_out: Mapping[LogKey, LeftOut]) -> None:
-        """The same, but commits go without a journal from now on. Raises OSError."""
-        if left_out:
-            self._begin(_LAST_HEAD, life, left_out)
-        elif any(self._disk.exists(name) for name in NAMES):
-            for name in NAMES:
-                self._disk.delete(name)
+    def retire(self, life: int, left_out: Mapping[LogKey, LeftOut]) -> bool:
+        """The same, but commits go without a journal from now on. Returns whether there are files of no use, to be
+        `remove`d once `flushed-offsets` expects none. Raises OSError."""
+        is_present = any(self._disk.exists(name) for name in NAMES)
+        if left_out or is_present:
+            for file in self._begin(_LAST_HEAD, life, left_out):
+                file.close()
+        return is_present and not left_out
+
+    def remove(self) -> None:
+        """Remove the files of a retired journal: first the one whose frames look as if they were in use. Raises
+        OSError."""
+        for slot in (1 - self._slot, self._slot):
+            self._disk.delete(NAMES[slot])
             self._disk.sync_dir("")
 
     def _begin(self, kind: int, life: int, left_out: Mapping[LogKey, LeftOut]) -> list[File]:

@@ -51,7 +51,7 @@ class LeftJournal:
         if number is None or not is_known:
             if found.is_in_use and flushed.problem is None:
                 found.problem = f"{FLUSHED_OFFSETS} is missing"
-        elif found.problem is None and not found.is_retired and not found.covers(number):
+        elif found.problem is None and not found.covers(number):
             found.problem = f"{NAMES[0]}, {NAMES[1]} or {FLUSHED_OFFSETS} lacks its end"
             if not self._is_proven and found.tails:
                 # It is not known whose it is, and does not fit: as well one of another copy.

@@ -45,7 +45,7 @@ from oncelog.broker.storage.local.disk_space import SpaceListener
 from oncelog.broker.storage.local.durability import LocalDurability
 from oncelog.broker.storage.local.failure import Failure
 from oncelog.broker.storage.local.file_sync import FileSync, SyncSettings
-from oncelog.broker.storage.local.flushed_offsets import JOURNAL_KEY, FlushedOffsets, LogPoints
+from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import DEFAULT_FILE_BYTES, Journal, LeftOut
 from oncelog.broker.storage.local.left_journal import LeftJournal
@@ -282,13 +282,7 @@ class LocalLogStore:
                 # Only that: a repair may leave the log with a lower end.
                 left_out[topic_id, partition] = LeftOut(0, (), committed_offset)
         self._left.keep()
-        journal = self.file_sync.journal
-        # In the order of every start (`FileSync.begin_journal`): a stop in between leaves a journal that is known.
-        self._flushed.begin_life(self._mark.life, journal.found_life, journal.last_number + 1)
-        self._mark.begin()
-        journal.retire(self._mark.life, left_out)
-        self._flushed.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))
-        self._flushed.rewrite()
+        self.file_sync.end_journal(left_out, self._mark)
         self._left.end()
 
     def begin_serving(self, *, is_recovered: bool) -> None:
