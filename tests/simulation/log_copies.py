@@ -18,7 +18,7 @@ from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.logs import Logs, batch
 from tests.simulation.log_auditor import LogAuditor, require
 
-_COMING_BACK: tuple[tuple[str, ...], ...] = (JOURNALS, JOURNALS[:1], JOURNALS[1:], (FLUSHED_OFFSETS,))
+_COMING_BACK: tuple[tuple[str, ...], ...] = (JOURNALS, JOURNALS[:1], JOURNALS[1:], (FLUSHED_OFFSETS,), (FLUSHED_OFFSETS,))
 _ALL = (*JOURNALS, FLUSHED_OFFSETS)
 Start = Callable[[MemoryDisk], tuple[Logs, Sequence[PartitionLog]]]
 
@@ -44,8 +44,9 @@ class Copy:
                     logs.store.file_sync.begin_checkpoint()
                 if random.random() < 0.8:
                     logs.flush()
-                if random.random() < 0.1 and opened[0].offline_error is None:
-                    self._delete_records(logs, opened[0])
+                log = random.choice(list(opened))
+                if random.random() < 0.2 and log.offline_error is None:
+                    self._delete_records(logs, log)
             if logs.store.cleaner is not None:
                 logs.store.cleaner.stop()
             self._disk = logs.disk.kill()

@@ -348,7 +348,20 @@ def remove_the_journal_while_it_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Journal, "retire", at_once)
 
 
+def forget_the_run_at_a_clean_stop(patch: pytest.MonkeyPatch) -> None:
+    """As an earlier version did: nothing but the journal contradicts the offsets of a copy then."""
+    keep = boot_mark.BootMark.keep
+
+    def forgetful(self: boot_mark.BootMark) -> None:
+        keep(self)
+        if not self.may_be_lost:
+            self._disk.delete(boot_mark.NAME)
+
+    patch.setattr(boot_mark.BootMark, "keep", forgetful)
+
+
 COPY_PLANTS: tuple[Plant, ...] = (
+    forget_the_run_at_a_clean_stop,
     put_back_nothing_of_its_own_beside_a_foreign_file,
     put_a_journal_back_of_any_origin,
     write_over_whole_batches,

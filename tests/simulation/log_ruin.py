@@ -93,11 +93,13 @@ class JournalRuin:
         return kind
 
 
-def audit_journal_ruin(audited: Iterable[tuple[LogAuditor, PartitionLog]]) -> None:
-    """The segments have it all, and nothing of it is removed for what the journal lacks."""
+def audit_journal_ruin(audited: Iterable[tuple[LogAuditor, PartitionLog]], *, had_lost_answers: bool) -> None:
+    """The segments have it all, and nothing of it is removed for what the journal lacks, but for what was answered
+    ahead if the start knows of its loss."""
     for auditor, log in audited:
         auditor.damaged(log)
-        acknowledged = max(auditor.model.durable_end, auditor.model.answered_end)
+        answered_end = 0 if had_lost_answers else auditor.model.answered_end
+        acknowledged = max(auditor.model.durable_end, answered_end)
         require(
             log.offline_error is not None or log.log_end_offset >= acknowledged,
             "a damaged journal removes nothing that was acknowledged",

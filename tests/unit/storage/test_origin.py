@@ -353,3 +353,63 @@ def test_a_start_that_stops_anywhere_leaves_nothing_that_the_next_takes_for_fore
             assert not [line for line in Logs(found).store.problems if "copy" in line]
             assert not any(".foreign-" in name for name in found.files)
     assert BOOT in disk.files
+
+
+@pytest.mark.parametrize("stop", ["kill", "another boot", "clean"])
+@pytest.mark.parametrize("policy", ["fsync", "os", "memory"])
+@pytest.mark.parametrize("runs_on", [True, False])
+@pytest.mark.parametrize("starts", [1, 2])
+def test_the_offsets_of_a_copy_delete_no_segment_whether_there_is_a_journal_or_not(
+    policy: str, stop: str, runs_on: bool, starts: int
+) -> None:
+    config = LogConfig(segment_bytes=200)
+
+    def live(disk: MemoryDisk, value: bytes, rounds: int, stop: str) -> MemoryDisk:
+        logs = Logs(disk, policy=policy, config=config)
+        log = logs.open()
+        logs.serve(is_recovered=True)
+        for _ in range(rounds):
+            logs.append(log, batch(value=value))
+            logs.flush()
+        if value == b"foreign":
+            logs.delete_records(log, log.high_watermark)
+        if stop == "clean":
+            logs.manager.close()
+        return logs.disk.kill()
+
+    original = live(MemoryDisk(), b"own", 6, stop)
+    copy = a_copy_of(original)
+    for _ in range(starts):
+        copy = live(copy, b"foreign", 0, stop)
+    if runs_on:
+        original = live(original, b"own", 3, stop)
+    if stop == "another boot":
+        original.notes.notes.clear()
+    expected = Logs(original.kill(), policy=policy, config=config)
+    assert len(values(expected)) == (9 if runs_on else 6)
+    assert not expected.store.problems
+    bring((FLUSHED_OFFSETS,), copy, original)
+    again = Logs(original, policy=policy, config=config)
+    assert len(values(again)) == (9 if runs_on else 6)
+    assert any("flushed-offsets is of another copy" in line for line in again.store.problems)
+    again.serve(is_recovered=True)
+    assert not again.killed().store.problems
+
+
+@pytest.mark.parametrize("policy", ["os", "memory"])
+def test_starts_without_a_journal_that_stop_anywhere_take_nothing_for_foreign(policy: str) -> None:
+    disk = MemoryDisk()
+    for operations in range(60):
+        begun = disk.kill()
+        begun.operations_left = operations // 2
+        try:
+            logs = Logs(begun, policy=policy)
+            logs.append(logs.open(), batch())
+            logs.flush()
+            if operations % 3 == 0:
+                logs.manager.close()
+        except PowerCut:
+            pass
+        disk = begun.kill()
+        for found in (disk.kill(), a_copy_of(disk)):
+            assert not [line for line in Logs(found, policy=policy).store.problems if "copy" in line], operations

@@ -35,7 +35,9 @@ _FIRST_LOG = 8
 _LOG_WORDS = 4
 """Topic id (two), partition, end offset."""
 _HALF = 64
-_NOTE_NAME = re.compile(rb"[0-9a-f]{32}\Z")
+_NOTE_NAME = re.compile(rb"([0-9a-f]{32})( ended)?\Z")
+_ENDED = b" ended"
+"""Behind the name of the note: the run has stopped cleanly, and left none."""
 UNKNOWN = 0
 """In the place of a life."""
 _RANDOM = 1 << 62
@@ -87,9 +89,10 @@ class BootMark:
         self.left: NotedWrites | None = None
         """What the last run has noted; None: nothing, or that is unknown."""
         self._left_note: Note | None = None
-        self.named_life = life_of(found.decode()) if found is not None and _NOTE_NAME.match(found) else UNKNOWN
+        named = _NOTE_NAME.match(found) if found is not None else None
+        self.named_life = life_of(named[1].decode()) if named is not None else UNKNOWN
         """The life of the run before, whether its note is found or not."""
-        self._is_in_doubt = found is not None and not was_clean
+        self._is_in_doubt = found is not None and not was_clean and (named is None or named[2] is None)
         if found is not None and self._is_in_doubt:
             self._left_note = disk.notes.open(found.decode("ascii", "replace"))
         if self._left_note is not None:
@@ -189,8 +192,7 @@ class BootMark:
         if self.may_be_lost:
             self._disk.write_atomically(NAME, UNSETTLED)
         elif self._disk.exists(NAME):
-            self._disk.delete(NAME)
-            self._disk.sync_dir("")
+            self._disk.write_atomically(NAME, self._name.encode() + _ENDED)
         self._is_named = False
         if self._note is not None:
             self._disk.notes.delete(self._note.name)

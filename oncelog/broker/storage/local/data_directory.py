@@ -208,8 +208,8 @@ class DataDirectory:
             return (topic_id, partition, name) if is_ours else None
         topic, partition = partition_of(name) or ("", 0)
         for topic_id in [known for known, known_name in removed.items() if known_name == topic]:
-            # `flushed-offsets` forgets a partition when it is deleted: a directory restored since then stays.
-            if self._flushed.is_removed(topic_id, partition) and read_topic_id(self._disk, name) == topic_id:
+            # `flushed-offsets` forgets the removal when it is over: a directory restored since then stays.
+            if self._flushed.is_removed(topic_id) and read_topic_id(self._disk, name) == topic_id:
                 return topic_id, partition, deleted_name(topic, partition, topic_id)
         return None
 

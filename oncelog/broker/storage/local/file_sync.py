@@ -421,7 +421,7 @@ class FileSync:
             journal.make_found_durable()
             # First what makes all frames before it obsolete: a stop in between leaves the old journal in use. And the
             # life before `boot` names it, so that one that `flushed-offsets` does not know is of another copy.
-            points.begin_life(note.life, journal.found_life, journal.last_number + 1)
+            points.begin_life(note.life, journal.found_life or note.named_life, journal.last_number + 1)
             note.begin()
             journal.words = note.words
             journal.begin(note.life, left_out)
@@ -438,7 +438,7 @@ class FileSync:
         """Every log is durable in its segments, but for those left out: from now on there is no journal. A stop in
         between leaves one that is known, and says whether it counts. Raises OSError."""
         journal, points = self.journal, self._points
-        points.begin_life(note.life, journal.found_life, journal.last_number + 1)
+        points.begin_life(note.life, journal.found_life or note.named_life, journal.last_number + 1)
         note.begin()
         is_of_no_use = journal.retire(note.life, left_out)
         points.forget(JOURNAL_KEY[0], (JOURNAL_KEY[1],))

@@ -199,9 +199,10 @@ class FlushedOffsets:
         """The files are deleted: if an operator restores them, they stay. Raises OSError."""
         self.forget(topic_id, (_ALL_PARTITIONS,))
 
-    def is_removed(self, topic_id: UUID, partition: int) -> bool:
-        """Whether the files of this partition of a removed topic must be deleted."""
-        return (topic_id, partition) in self._points or (topic_id, _ALL_PARTITIONS) in self._points
+    def is_removed(self, topic_id: UUID) -> bool:
+        """Whether a removal of this topic was begun here, and the files of its partitions must be deleted. A metadata
+        log of another copy of the directory may say so too, of a topic that has records here."""
+        return (topic_id, _ALL_PARTITIONS) in self._points
 
     def forget(self, topic_id: UUID, partitions: Iterable[int]) -> None:
         """These partitions are deleted: recovery need not expect their files. In any thread. Raises OSError unless it

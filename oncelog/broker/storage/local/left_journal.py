@@ -43,7 +43,8 @@ class LeftJournal:
         """It holds batches of which a segment has others."""
         self._is_proven = True
         found = read_journal(disk)
-        self.contents = found = self._judged(found) if found.generation else found
+        is_suspicious = mark.named_life not in (UNKNOWN, flushed.life) and flushed.life != UNKNOWN
+        self.contents = found = self._judged(found) if found.generation or is_suspicious else found
         if found.problem is None:
             self._compare_with_note(found)
         number = flushed.journal_number
@@ -84,7 +85,7 @@ class LeftJournal:
         return is_contradicted(self._disk, found, self._flushed)
 
     def _without_foreign(self, found: JournalContents, origin: "Origin") -> JournalContents:
-        if origin.lives is None:
+        if origin.lives is None or not found.generation:
             return found
         is_left = origin.left is None or origin.left.issuperset(set(found.lives) - {UNKNOWN})
         if is_left and found.life in origin.lives:

@@ -5,8 +5,9 @@ Owns: that judgement. Does not own: what becomes of a file that is of another co
 A copy of a directory that runs on counts its starts, files and frames as the original does, so numbers prove nothing
 once single files of one come into the other: a restore by hand, a snapshot of a volume that mixes. Each run therefore
 has a random number, its life, which the frames of its journal bear. Three others name it: the note in shared memory,
-which no copy can find; the file `boot`, by the name of that note; the head of `flushed-offsets`. Where none of them
-decides, the segments do: they have what their own journal has.
+which no copy can find; the file `boot`, by the name of that note, after a clean stop too; the head of
+`flushed-offsets`. Where none of them decides, the segments do: they have what their own journal has. Without a journal,
+as with another flush policy, `boot` alone knows better than `flushed-offsets`.
 
 In files of an earlier version lives are unknown. Then only what the segments contradict is known to be foreign.
 """
@@ -48,11 +49,14 @@ def find_origin(
         if noted or witnessed in found.lives:
             return Origin(frozenset({witnessed}), is_proven=is_random(witnessed))
         return Origin(None, is_proven=False)
-    is_begun = found.life != flushed.left_life or found.number != flushed.journal_number
+    # It is noted in this order that a run begins: here, in `boot`, in its journal. The first of them takes the number of
+    # the journal that was found, or of none.
+    is_begun = found.number != flushed.journal_number or (found.generation > 0 and found.life != flushed.left_life)
     # The run of that life has begun with a file of its own; the other one may be left of the life before.
     left = frozenset(recorded) if is_begun else None
-    if noted or (witnessed not in recorded and witnessed != _NOWHERE and is_begun):
-        return Origin(frozenset({witnessed}), witnessed not in recorded, left=left if witnessed in recorded else None)
+    is_another = witnessed != _NOWHERE and witnessed not in (recorded if not is_begun else {flushed.life})
+    if noted or (is_another and is_begun):
+        return Origin(frozenset({witnessed}), is_another, left=None if is_another else left)
     ours = frozenset({flushed.life} if is_begun else recorded)
     if found.life == UNKNOWN or found.life in ours or flushed.life == witnessed or flushed.life in found.lives:
         return Origin(ours, left=left)
