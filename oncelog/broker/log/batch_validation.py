@@ -271,6 +271,35 @@ def checked(body: memoryview, header: BatchHeader, config: LogConfig, wall_ms: W
     return CheckedBody(body)
 
 
+def stored_problem(batch: memoryview, header: BatchHeader) -> str | None:
+    """Open a whole batch of a log, whoever wrote it, and return why its records are not those that its header
+    announces; None: they are. Compaction leaves gaps between their offsets."""
+    body = batch[HEADER_SIZE:]
+    try:
+        if header.compression_type:
+            body = memoryview(decompressed(header.compression_type, body))
+        _check_offsets(body, header)
+    except KafkaError as error:
+        return error.message
+    return None
+
+
+def _check_offsets(body: memoryview, header: BatchHeader) -> None:
+    end = len(body)
+    position, before = 0, -1
+    for _ in range(header.record_count):
+        if position >= end:
+            raise _invalid(f"{header.record_count} records are announced, and fewer are there")
+        _, at = _record_length(body, position, end)
+        _, at = _varint(body, at + 1, end, 10)
+        delta, _ = _varint(body, at, end)
+        if not before < delta <= header.last_offset_delta:
+            raise _invalid(f"a record of offset {header.base_offset + delta} where a later one is expected, or none")
+        before = delta
+        _, _, position = _check_record(body, position, end)
+    _check_end(position, end, header.record_count)
+
+
 def _count_all(body: memoryview, header: BatchHeader) -> Sliced[None]:
     end = len(body)
     _, _, position = _check_record(body, 0, end)

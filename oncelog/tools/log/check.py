@@ -24,10 +24,11 @@ from oncelog.broker.storage.local.repair import repair_partition
 from oncelog.broker.storage.local.segment import LOG_SUFFIX
 from oncelog.broker.storage.local.segment_check import find_damage
 from oncelog.broker.storage.local.segments import Segments
-from oncelog.broker.storage.local.survey import Survey, survey_partition
+from oncelog.broker.storage.local.survey import LostRange, Survey, survey_partition
 from oncelog.broker.turns.ports import Disk
 from oncelog.broker.turns.slices import at_once
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
+from oncelog.tools.log.records import incomplete_batches
 from oncelog.tools.log.salvage_disk import SalvageDisk
 from oncelog.tools.log.stopped_directory import StoppedDirectory, is_of_a_log
 
@@ -53,6 +54,8 @@ class Finding:
     problem: str | None
     survey: Survey | None
     """The part that can be kept, if there is a problem; None if no repair may touch these files."""
+    incomplete: tuple[LostRange, ...] = ()
+    """Batches that are as they were written, without the records that they announce; only if they were opened."""
 
     @property
     def name(self) -> str:
@@ -75,16 +78,24 @@ class Examination:
         return bool(self.problems or self.damaged)
 
     @property
+    def incomplete_count(self) -> int:
+        """How many batches lack records."""
+        return sum(len(finding.incomplete) for finding in self.findings)
+
+    @property
     def damaged(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.problem is not None]
 
 
-def examine(disk: Disk, on_partition: Callable[[str], None] | None = None) -> Examination:
-    """Read all of a directory that no broker serves. `on_partition` is called before each partition.
+def examine(
+    disk: Disk, on_partition: Callable[[str], None] | None = None, *, opens_batches: bool = False
+) -> Examination:
+    """Read all of a directory that no broker serves. `on_partition` is called before each partition. With
+    `opens_batches` the records of each batch are counted as well.
 
     Raises NoDataDirectory, KafkaError when the metadata log is inconsistent, OSError when access to a file of the whole
     directory is denied."""
-    examiner = _Examiner(SalvageDisk(disk), on_partition)
+    examiner = _Examiner(SalvageDisk(disk), on_partition, opens_batches=opens_batches)
     examiner.run()
     return examiner.examination
 
@@ -122,11 +133,14 @@ def _drop_unreadable(salvage: SalvageDisk, directory: str) -> None:
 
 
 class _Examiner:
-    def __init__(self, salvage: SalvageDisk, on_partition: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, salvage: SalvageDisk, on_partition: Callable[[str], None] | None, *, opens_batches: bool
+    ) -> None:
         self.examination = Examination()
         self._salvage = salvage
         self._disk = OverlayDisk(salvage)
         self._on_partition = on_partition
+        self._opens_batches = opens_batches
 
     def run(self) -> None:
         if not self._disk.exists(directory_of(METADATA_TOPIC, 0)) and not self._disk.exists("flushed-offsets"):
@@ -184,6 +198,7 @@ class _Examiner:
             tuple(line for line in lines if line != problem),
             problem,
             survey,
+            tuple(incomplete_batches(self._disk, segments)) if self._opens_batches and problem is None else (),
         )
         self.examination.findings.append(finding)
         return finding

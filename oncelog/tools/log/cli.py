@@ -48,22 +48,28 @@ log.add_command(import_)
 @where_argument("DATA_DIR|DSN")
 @schema_option
 @_as_json
-def verify(where: Path | Dsn, schema: str, as_json: bool) -> None:
+@click.option(
+    "--records",
+    "opens_batches",
+    is_flag=True,
+    help="Open each batch, and count its records: a batch may be as it was written, and lack some. Takes much longer.",
+)
+def verify(where: Path | Dsn, schema: str, as_json: bool, opens_batches: bool) -> None:
     """Read every byte of DATA_DIR and report what a start would find. Changes nothing.
 
     With a DSN, of the tables in PostgreSQL; a broker may be running on them. Exits with 1 if acknowledged records are
     damaged or missing.
     """
     if isinstance(where, Dsn):
-        _verify_tables(where, schema, as_json)
+        _verify_tables(where, schema, as_json, opens_batches)
     else:
-        _verify_files(where, as_json)
+        _verify_files(where, as_json, opens_batches)
 
 
-def _verify_files(data_dir: Path, as_json: bool) -> None:
+def _verify_files(data_dir: Path, as_json: bool, opens_batches: bool) -> None:
     disk = _lock(data_dir)
     try:
-        examination = _examine(disk)
+        examination = _examine(disk, opens_batches=opens_batches)
     finally:
         disk.close()
     show(examination, as_json)
@@ -72,9 +78,11 @@ def _verify_files(data_dir: Path, as_json: bool) -> None:
             say()
             say(f"Nothing was changed. `oncelog log repair {data_dir}` makes the rest usable again.")
         sys.exit(EXIT_DAMAGED)
+    if examination.incomplete_count:
+        sys.exit(EXIT_DAMAGED)
 
 
-def _verify_tables(dsn: Dsn, schema: str, as_json: bool) -> None:
+def _verify_tables(dsn: Dsn, schema: str, as_json: bool, opens_batches: bool) -> None:
     from oncelog.protocol.errors import KafkaError
     from oncelog.tools.log.tables.check import examine
     from oncelog.tools.log.tables.content import TablesContent
@@ -83,7 +91,8 @@ def _verify_tables(dsn: Dsn, schema: str, as_json: bool) -> None:
         content = TablesContent(tables)
         try:
             with progress_bar(f"schema {schema}", content.size_bytes) as on_read:
-                examination = examine(content, tables.torn_rounds(content.trimmed), on_read)
+                torn_rounds = tables.torn_rounds(content.trimmed)
+                examination = examine(content, torn_rounds, on_read, opens_batches=opens_batches)
         except KafkaError as error:
             _fail(f"the metadata log cannot be replayed: {error}; restore the schema from a backup.")
     show(examination, as_json)
@@ -94,6 +103,8 @@ def _verify_tables(dsn: Dsn, schema: str, as_json: bool) -> None:
                 "Nothing was changed. A broker serves all else. To have everything again, restore the schema from a "
                 "backup of the database, into another schema or server."
             )
+        sys.exit(EXIT_DAMAGED)
+    if examination.incomplete_count:
         sys.exit(EXIT_DAMAGED)
 
 
@@ -159,7 +170,7 @@ def _lock(data_dir: Path) -> "RealDisk":
     return disk
 
 
-def _examine(disk: "RealDisk") -> "Examination":
+def _examine(disk: "RealDisk", *, opens_batches: bool = False) -> "Examination":
     from oncelog.broker.storage.disk_errors import trouble
     from oncelog.protocol.errors import KafkaError
     from oncelog.tools.log.check import NoDataDirectory, examine
@@ -169,7 +180,7 @@ def _examine(disk: "RealDisk") -> "Examination":
 
     on_terminal = sys.stderr.isatty()
     try:
-        examination = examine(disk, progress if on_terminal else None)
+        examination = examine(disk, progress if on_terminal else None, opens_batches=opens_batches)
     except NoDataDirectory as error:
         _fail(str(error))
     except KafkaError as error:

@@ -6,6 +6,7 @@ from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, SHARE_GROU
 from oncelog.tools.terminal import say, say_json
 
 if TYPE_CHECKING:
+    from oncelog.broker.storage.local.survey import LostRange
     from oncelog.tools.log.check import Examination, Finding
 
 
@@ -31,10 +32,17 @@ def show(examination: "Examination", as_json: bool) -> None:
     for name in examination.unknown_directories:
         say()
         say(f"{name}: this partition is unknown to the metadata log; a start leaves it alone")
-    damaged = len(examination.damaged)
+    damaged, incomplete_count = len(examination.damaged), examination.incomplete_count
     whole = "all partitions are intact" if not examination.problems else "all known partitions are intact"
     say()
-    say(f"{damaged} of {len(examination.findings)} partitions damaged" if damaged else whole)
+    if damaged or not incomplete_count:
+        say(f"{damaged} of {len(examination.findings)} partitions damaged" if damaged else whole)
+    if incomplete_count:
+        say(f"{incomplete_count} batches without the records that they announce; each is as it was written")
+        say(
+            "Readers stop at such a batch with an error, and no repair brings back what was never stored: send these "
+            "records again, and move groups past it (`oncelog group reset`)."
+        )
 
 
 def _row(finding: "Finding") -> tuple[str, ...]:
@@ -48,6 +56,10 @@ def _row(finding: "Finding") -> tuple[str, ...]:
 
 def _lines(finding: "Finding") -> list[str]:
     lines = [line for note in finding.notes for line in ("", f"{finding.name}: {note}")]
+    if finding.incomplete:
+        lines += ["", *(f"{finding.name}: {_of_incomplete(found)}" for found in finding.incomplete[:_MOST_SHOWN])]
+        if len(finding.incomplete) > _MOST_SHOWN:
+            lines.append(f"{finding.name}: and {len(finding.incomplete) - _MOST_SHOWN} more; --json has them all")
     if finding.problem is None:
         return lines
     lines += ["", f"{finding.name}: {finding.problem.removeprefix(f'{finding.name} is offline: ')}"]
@@ -68,6 +80,13 @@ def _lines(finding: "Finding") -> list[str]:
     return lines
 
 
+def _of_incomplete(found: "LostRange") -> str:
+    return f"offsets {found.first_offset} to {found.next_offset - 1}: {found.file} at position {found.position}: " + (
+        found.problem
+    )
+
+
+_MOST_SHOWN = 20
 _CONSEQUENCES = {
     TRANSACTION_STATE: "transactional ids of this partition may revert to an earlier state: restart their producers, "
     "and look for hanging transactions",
@@ -91,16 +110,8 @@ def as_dict(examination: "Examination") -> dict[str, Any]:
                 "damaged": finding.problem is not None,
                 "problem": finding.problem,
                 "notes": list(finding.notes),
-                "lost": [
-                    {
-                        "first_offset": lost.first_offset,
-                        "last_offset": lost.next_offset - 1,
-                        "file": lost.file,
-                        "position": lost.position,
-                        "problem": lost.problem,
-                    }
-                    for lost in (finding.survey.lost if finding.survey is not None else ())
-                ],
+                "lost": [_range(lost) for lost in (finding.survey.lost if finding.survey is not None else ())],
+                "incomplete": [_range(found) for found in finding.incomplete],
                 "open_transactions": [
                     {"producer_id": producer_id, "first_offset": first_offset}
                     for producer_id, first_offset in sorted(
@@ -113,4 +124,14 @@ def as_dict(examination: "Examination") -> dict[str, Any]:
         "unknown_directories": examination.unknown_directories,
         "problems": examination.problems,
         "damaged": bool(examination.damaged),
+    }
+
+
+def _range(found: "LostRange") -> dict[str, Any]:
+    return {
+        "first_offset": found.first_offset,
+        "last_offset": found.next_offset - 1,
+        "file": found.file,
+        "position": found.position,
+        "problem": found.problem,
     }

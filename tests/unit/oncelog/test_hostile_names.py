@@ -443,7 +443,7 @@ def test_what_lies_in_a_data_directory_stays_in_its_line(
     survey = Survey(name, lost=[LostRange(0, 1, name, 0, name)], open_transactions={1: 0})
     finding = log_check.Finding(name, 0, 1, 0, 1, 100, (name,), f"{name}-0 is offline: {name}", survey)
 
-    def examined(disk: Any, on_partition: Any) -> log_check.Examination:
+    def examined(disk: Any, on_partition: Any, *, opens_batches: bool) -> log_check.Examination:
         return log_check.Examination([finding], [name])
 
     monkeypatch.setattr(log_check, "examine", examined)

@@ -16,21 +16,36 @@ from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.checksum import crc32c
 from oncelog.tools.log.check import Examination, Finding
+from oncelog.tools.log.records import incomplete
 from oncelog.tools.log.tables.content import METADATA, Place, TablesContent, TableSegment
 
 _JOURNAL = "the journal"
 _NEVER = MonotonicMs(0)
 
 
-def examine(content: TablesContent, torn_rounds: Sequence[int], on_read: Callable[[int], None]) -> Examination:
-    """Read all of it; `on_read` is called with the bytes so far. Raises KafkaError if the metadata log is inconsistent,
-    OSError."""
-    return _Examiner(content, torn_rounds, on_read).run()
+def examine(
+    content: TablesContent,
+    torn_rounds: Sequence[int],
+    on_read: Callable[[int], None],
+    *,
+    opens_batches: bool = False,
+) -> Examination:
+    """Read all of it; `on_read` is called with the bytes so far. With `opens_batches` the records of each batch are
+    counted as well. Raises KafkaError if the metadata log is inconsistent, OSError."""
+    return _Examiner(content, torn_rounds, on_read, opens_batches=opens_batches).run()
 
 
 class _Examiner:
-    def __init__(self, content: TablesContent, torn_rounds: Sequence[int], on_read: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        content: TablesContent,
+        torn_rounds: Sequence[int],
+        on_read: Callable[[int], None],
+        *,
+        opens_batches: bool,
+    ) -> None:
         self._content = content
+        self._opens_batches = opens_batches
         self._on_read = on_read
         self._read_bytes = 0
         torn = [f"round {number} of the journal lacks one of its rows" for number in torn_rounds]
@@ -70,6 +85,7 @@ class _Examiner:
                 tuple(notes),
                 problem,
                 survey,
+                tuple(walk.incomplete),
             )
         )
 
@@ -90,7 +106,7 @@ class _Examiner:
         return None
 
     def _walk(self, place: Place, log: PartitionLog, segments: Sequence[TableSegment]) -> "Walk":
-        walk = Walk(place, log, self._content.found.get(place.key, FoundLog()))
+        walk = Walk(place, log, self._content.found.get(place.key, FoundLog()), opens_batches=self._opens_batches)
         for segment in segments:
             for row, body in segment.pieces():
                 if row is None:
@@ -106,8 +122,9 @@ class _Examiner:
 class Walk:
     """Through one partition, in the order of offsets."""
 
-    def __init__(self, place: Place, log: PartitionLog, found: FoundLog) -> None:
+    def __init__(self, place: Place, log: PartitionLog, found: FoundLog, *, opens_batches: bool) -> None:
         self.name = place.name
+        self._opens_batches = opens_batches
         self._is_compacted = place.config.is_compacted
         self._row_offset = found.row.next_offset if found.row is not None else 0
         """Up to which offset the catalogue says that there are chunks."""
@@ -118,6 +135,8 @@ class Walk:
         self.missing_count = 0
         """How many offsets have no record, though the topic is not compacted now."""
         self.lost: list[LostRange] = []
+        self.incomplete: list[LostRange] = []
+        """Batches that were opened, and lack records."""
         if found.row is None and found.chunks:
             # Nothing says where the log ends, and who its producers are: a start takes it for empty.
             last_offset = found.chunks[-1].next_offset
@@ -169,9 +188,12 @@ class Walk:
         scan = BatchScan(
             lambda start, end: body[start:end], len(body), self._next_offset, has_gaps=has_gaps, end_offset=next_offset
         )
-        for header, _ in scan:
+        for header, batch in scan:
             self._on_gap(header.base_offset)
             self._next_offset = header.next_offset
+            found = incomplete(header, batch, where, scan.position - len(batch)) if self._opens_batches else None
+            if found is not None:
+                self.incomplete.append(found)
         if scan.problem is not None:
             self._lose(next_offset, where, scan.position, scan.problem)
 
