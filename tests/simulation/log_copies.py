@@ -18,7 +18,13 @@ from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.logs import Logs, batch
 from tests.simulation.log_auditor import LogAuditor, require
 
-_COMING_BACK: tuple[tuple[str, ...], ...] = (JOURNALS, JOURNALS[:1], JOURNALS[1:], (FLUSHED_OFFSETS,), (FLUSHED_OFFSETS,))
+_COMING_BACK: tuple[tuple[str, ...], ...] = (
+    JOURNALS,
+    JOURNALS[:1],
+    JOURNALS[1:],
+    (FLUSHED_OFFSETS,),
+    (FLUSHED_OFFSETS,),
+)
 _ALL = (*JOURNALS, FLUSHED_OFFSETS)
 Start = Callable[[MemoryDisk], tuple[Logs, Sequence[PartitionLog]]]
 

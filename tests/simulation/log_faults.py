@@ -20,7 +20,6 @@ from oncelog.broker.storage.local import (
     file_sync,
     found_snapshots,
     journal,
-    left_journal,
     local_log,
     log_recovery,
     origin,

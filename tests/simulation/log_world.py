@@ -515,12 +515,10 @@ class LogWorld:
         # In a life that has checkpoints, and so copies of its journal.
         is_kept = kept_all and damaged is None and ruin is None and "checkpoint" in self._mix.weights
         journal_ruin = self._journal_ruin.happen(disk, self._more) if is_kept and self._more.random() < 0.08 else ""
-        if damaged is None and ruin is None and not journal_ruin and self._of_starts.random() < IN_VAIN:
-            disk, is_clean = self._begun_in_vain(disk), False
-        self.logs = self._started(disk, self.logs.clock.time_ms)
-        if kept_all and damaged is None and ruin is None and not journal_ruin and not self._was_full:
-            false = [line for line in self.logs.store.problems if "of a torn write" not in line]
-            require(not false, "no kill makes a start report damage", false)
+        if damaged is None and ruin is None and not journal_ruin:
+            is_clean = self._start_undamaged(disk, kept_all=kept_all) and is_clean
+        else:
+            self.logs = self._started(disk, self.logs.clock.time_ms)
         self._open_all()
         if journal_ruin:
             self.counts.damaged += 1
@@ -538,13 +536,7 @@ class LogWorld:
             audit_ruin(self.logs, self._audited)
             return
         if damaged is not None and damaged.endswith(_BATCHES):
-            # Such a log is not written to again: what it shows is all that matters.
-            self.counts.damaged += 1
-            self._is_over = True
-            for partition, log in zip(self.partitions, self.open, strict=True):
-                partition.auditor.damaged(log)
-                is_shorter = log.offline_error is None and log.log_end_offset < partition.model.durable_end
-                require(not is_shorter, "damage never shortens a log silently")
+            self._audit_damage()
             return
         for partition, log in zip(self.partitions, self.open, strict=True):
             partition.auditor.after_restart(log, is_clean=is_clean, kept_all=kept_all)
@@ -574,6 +566,24 @@ class LogWorld:
         self.counts.copies += 1
         self._is_over = True
         return True
+
+    def _audit_damage(self) -> None:
+        """Such a log is not written to again: what it shows is all that matters."""
+        self.counts.damaged += 1
+        self._is_over = True
+        for partition, log in zip(self.partitions, self.open, strict=True):
+            partition.auditor.damaged(log)
+            is_shorter = log.offline_error is None and log.log_end_offset < partition.model.durable_end
+            require(not is_shorter, "damage never shortens a log silently")
+
+    def _start_undamaged(self, disk: MemoryDisk, *, kept_all: bool) -> bool:
+        """Return whether it is the first start after the stop."""
+        is_first = self._of_starts.random() >= IN_VAIN
+        self.logs = self._started(disk if is_first else self._begun_in_vain(disk), self.logs.clock.time_ms)
+        if kept_all and not self._was_full:
+            false = [line for line in self.logs.store.problems if "of a torn write" not in line]
+            require(not false, "no kill makes a start report damage", false)
+        return is_first
 
     def _begun_in_vain(self, disk: MemoryDisk) -> MemoryDisk:
         if disk.append_error is not None:

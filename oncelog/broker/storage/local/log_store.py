@@ -45,8 +45,8 @@ from oncelog.broker.storage.local.disk_space import SpaceListener
 from oncelog.broker.storage.local.durability import LocalDurability
 from oncelog.broker.storage.local.failure import Failure
 from oncelog.broker.storage.local.file_sync import FileSync, SyncSettings
-from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
+from oncelog.broker.storage.local.flushed_offsets import FlushedOffsets, LogPoints
 from oncelog.broker.storage.local.journal import DEFAULT_FILE_BYTES, Journal, LeftOut
 from oncelog.broker.storage.local.left_journal import LeftJournal
 from oncelog.broker.storage.local.local_log import LocalLog

@@ -49,8 +49,8 @@ def find_origin(
         if noted or witnessed in found.lives:
             return Origin(frozenset({witnessed}), is_proven=is_random(witnessed))
         return Origin(None, is_proven=False)
-    # It is noted in this order that a run begins: here, in `boot`, in its journal. The first of them takes the number of
-    # the journal that was found, or of none.
+    # A run notes that it begins here, then in `boot`, then in its journal: until the last of them the number here is
+    # that of the journal which it has found, if any.
     is_begun = found.number != flushed.journal_number or (found.generation > 0 and found.life != flushed.left_life)
     # The run of that life has begun with a file of its own; the other one may be left of the life before.
     left = frozenset(recorded) if is_begun else None
