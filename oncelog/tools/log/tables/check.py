@@ -122,7 +122,7 @@ class _Examiner:
 class Walk:
     """Through one partition, in the order of offsets."""
 
-    def __init__(self, place: Place, log: PartitionLog, found: FoundLog, *, opens_batches: bool) -> None:
+    def __init__(self, place: Place, log: PartitionLog, found: FoundLog, *, opens_batches: bool = False) -> None:
         self.name = place.name
         self._opens_batches = opens_batches
         self._is_compacted = place.config.is_compacted
