@@ -43,6 +43,7 @@ from oncelog.broker.cluster.metadata_snapshot import (
     SnapshotId,
     decode_snapshot,
     encode_snapshot,
+    last_batch_of,
 )
 from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
 from oncelog.broker.turns.completion import Completion
@@ -57,6 +58,7 @@ from oncelog.protocol.generated import (
     register_broker_record,
     topic_record,
 )
+from oncelog.protocol.records.batch import BatchHeader, read_header
 from oncelog.protocol.records.record import Record, decode_records
 from oncelog.protocol.topics import INTERNAL_TOPICS
 
@@ -266,6 +268,23 @@ class ClusterState:
         self.topics_by_id[topic.topic_id] = topic
 
 
+def _records_of(batch: memoryview) -> Iterator[Any]:
+    for record in decode_records(batch):
+        yield decode_metadata_record(memoryview(record.value or b""), record.offset)
+
+
+def _is_filler(record: Any) -> bool:
+    """Whether it may be of `MetadataLog._fill`."""
+    return isinstance(record, feature_level_record.FeatureLevelRecord) or (
+        isinstance(record, config_record.ConfigRecord) and record.name == CLUSTER_ID_CONFIG
+    )
+
+
+_OF_A_COPY = (
+    "it is of another copy of this directory: move it away, or restore the whole directory as it was in one moment"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotSettings:
     """When a snapshot is due: after so many bytes since the last one, or after this time."""
@@ -316,7 +335,10 @@ class MetadataLog:
         lines: list[str] = []
         for snapshot in self._files.found():
             try:
-                self.state = self._load_snapshot(snapshot)
+                data = self._files.read(snapshot)
+                state = self._decoded(snapshot, data)
+                yield from self._check_origin(snapshot, data, state)
+                self.state, self._snapshot_bytes = state, len(data)
             except (KafkaError, ProtocolError, OSError, ValueError) as error:
                 lines.append(f"the snapshot {self._files.path(snapshot)} cannot be used: {error}")
                 continue
@@ -351,10 +373,56 @@ class MetadataLog:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"an empty metadata record at offset {record.offset}")
         self.state.replay(decode_metadata_record(memoryview(record.value), record.offset), record.offset)
 
-    def _load_snapshot(self, snapshot: SnapshotId) -> ClusterState:
+    def _check_origin(self, snapshot: SnapshotId, data: bytes, state: ClusterState) -> Sliced[None]:
+        """Raise ProtocolError if the log has another batch where the snapshot ends: then it is of another copy of the
+        directory, which went on by itself. What a repair or `_fill` has put there says nothing."""
+        log, last_offset = self._log, snapshot.end_offset - 1
+        if last_offset >= log.log_end_offset:
+            known = yield from self._known_registration(state.registration)
+            if known is not None and known.incarnation_id != state.registration.incarnation_id:
+                raise ProtocolError(f"it has another start of this broker than the log, so {_OF_A_COPY}")
+        elif last_offset >= log.log_start_offset:
+            found = yield from self._batch_at(last_offset)
+            if found is None:
+                return
+            header, batch = found
+            last = last_batch_of(data)
+            is_same = header.max_timestamp == last.timestamp_ms and last.crc in (None, header.crc)
+            if not is_same and not all(map(_is_filler, _records_of(batch))):
+                raise ProtocolError(f"the log has another batch where it ends, so {_OF_A_COPY}")
+
+    def _known_registration(self, wanted: Any) -> Sliced[Any]:
+        """Return the start of this broker at the offset of the `wanted` one, by the log, or by a snapshot to whose end
+        the log reaches; None if neither has it."""
+        log = self._log
+        if wanted is not None and log.log_start_offset <= wanted.broker_epoch < log.log_end_offset:
+            found = yield from self._batch_at(wanted.broker_epoch)
+            starts = [each for each in _records_of(found[1]) if isinstance(each, type(wanted))] if found else []
+            return starts[0] if starts else None
+        for snapshot in self._files.found() if wanted is not None else ():
+            if wanted.broker_epoch < snapshot.end_offset <= log.log_end_offset:
+                try:
+                    data = self._files.read(snapshot)
+                    state = self._decoded(snapshot, data)
+                    yield from self._check_origin(snapshot, data, state)
+                except (KafkaError, ProtocolError, OSError, ValueError):
+                    continue
+                return state.registration
+        return None
+
+    def _batch_at(self, offset: int) -> Sliced[tuple[BatchHeader, memoryview] | None]:
+        """The batch that holds this offset; None: the log has none."""
+        for piece in self._log.replay(offset):
+            if isinstance(piece, Completion):
+                yield piece
+                piece = piece.result()
+            for header, batch in piece:
+                if header.next_offset > offset:
+                    return (header, batch) if header.base_offset <= offset else None
+        return None
+
+    def _decoded(self, snapshot: SnapshotId, data: bytes) -> ClusterState:
         state = ClusterState()
-        data = self._files.read(snapshot)
-        self._snapshot_bytes = len(data)
         for record in decode_snapshot(data):
             # The offset of each record is lost; the epoch of the features must not fall below what clients have seen.
             state.replay(record, snapshot.end_offset - 1)
@@ -400,12 +468,12 @@ class MetadataLog:
             offset += count_of(record)
         self._new_bytes += len(batch)
         if self._snapshots is not None:
-            self._maybe_take_snapshot(self._snapshots, wall_ms)
+            self._maybe_take_snapshot(self._snapshots, batch)
         return self._log.when_durable(appended.last_offset + 1)
 
-    def _maybe_take_snapshot(self, settings: SnapshotSettings, last_timestamp_ms: int) -> None:
-        """Take the state of this turn, and write it once durable. At least as much must be new as the last snapshot
-        contained: then the cost of snapshots is a constant factor, however large the state is."""
+    def _maybe_take_snapshot(self, settings: SnapshotSettings, last_batch: bytes) -> None:
+        """Take the state of this turn, which ends with this batch, and write it once durable. At least as much must be
+        new as the last snapshot contained: so the cost of snapshots is a constant factor, however large the state."""
         interval_ms = settings.max_interval_ms
         is_due = self._new_bytes >= max(settings.max_new_bytes, self._snapshot_bytes)
         if not is_due and interval_ms:
@@ -416,15 +484,15 @@ class MetadataLog:
         self._new_bytes = 0
         self._snapshot_at_ms = self._clock.monotonic_ms()
         snapshot = SnapshotId(self._log.log_end_offset, self.leader_epoch)
-        write = partial(self._write_snapshot, self.state.records(), last_timestamp_ms, snapshot)
+        write = partial(self._write_snapshot, self.state.records(), read_header(last_batch), snapshot)
 
         def on_durable(_: Completion[None]) -> None:
             settings.scheduler.run_in_thread(write, lambda error: self._on_snapshot(settings, snapshot, error))
 
         self._log.when_durable(snapshot.end_offset).then(on_durable)
 
-    def _write_snapshot(self, records: Iterator[Any], last_timestamp_ms: int, snapshot: SnapshotId) -> None:
-        data = encode_snapshot(records, last_timestamp_ms, snapshot.epoch)
+    def _write_snapshot(self, records: Iterator[Any], last: BatchHeader, snapshot: SnapshotId) -> None:
+        data = encode_snapshot(records, last.max_timestamp, snapshot.epoch, last.crc)
         self._snapshot_bytes = len(data)
         self._files.write(snapshot, data)
 

@@ -27,6 +27,10 @@ _HEADER_TYPE, _FOOTER_TYPE = 3, 4
 # SnapshotHeaderRecord: version, timestamp of the last record below the end, tagged fields. SnapshotFooterRecord: the
 # same without the timestamp.
 _HEADER, _FOOTER = Struct(">hqB"), Struct(">hB")
+_BATCH_FIELD = Struct(">2sBI")
+"""The one tagged field of a header, which Kafka ignores: its number, its size, the checksum of the last batch below the
+end. End offset and epoch are counted, and the same in a copy of the log that went on; this is not."""
+_BATCH_FIELD_NUMBER = b"\x90\x4e"
 
 
 class SnapshotId(NamedTuple):
@@ -64,9 +68,20 @@ class SnapshotFiles:
             self._blobs.delete(self.path(snapshot))
 
 
-def encode_snapshot(records: Iterable[Any], last_timestamp_ms: int, epoch: int) -> bytes:
-    """`last_timestamp_ms` is that of the last record below the end of the snapshot."""
-    batches = [_control(0, _HEADER_TYPE, _HEADER.pack(0, last_timestamp_ms, 0), last_timestamp_ms, epoch)]
+class LastBatch(NamedTuple):
+    """The batch of the log in which the records of a snapshot end."""
+
+    timestamp_ms: int
+    crc: int | None
+    """None: a snapshot of Apache Kafka, or of an earlier version, does not name it."""
+
+
+def encode_snapshot(records: Iterable[Any], last_timestamp_ms: int, epoch: int, last_crc: int | None = None) -> bytes:
+    """Timestamp and checksum are of the last batch below the end of the snapshot."""
+    header = _HEADER.pack(0, last_timestamp_ms, 0 if last_crc is None else 1)
+    if last_crc is not None:
+        header += _BATCH_FIELD.pack(_BATCH_FIELD_NUMBER, 4, last_crc)
+    batches = [_control(0, _HEADER_TYPE, header, last_timestamp_ms, epoch)]
     offset = 1
     for chunk in in_chunks(records):
         batches.append(encode_metadata_batch(chunk, last_timestamp_ms, offset, epoch))
@@ -117,6 +132,18 @@ def decode_snapshot(data: bytes, decode: Callable[[memoryview, int], Any] = deco
     if control_types[:1] != [_HEADER_TYPE] or control_types[-1] != _FOOTER_TYPE or size != len(data):
         raise ProtocolError(f"it is not whole: {size} of {len(data)} bytes can be read")
     return records
+
+
+def last_batch_of(data: bytes) -> LastBatch:
+    """Return what the header of a whole snapshot says."""
+    (_, batch), *_ = iter_batches(memoryview(data))
+    value = decode_records(batch)[0].value or b""
+    _, timestamp_ms, field_count = _HEADER.unpack_from(value)
+    if field_count == 1 and len(value) == _HEADER.size + _BATCH_FIELD.size:
+        number, _, crc = _BATCH_FIELD.unpack_from(value, _HEADER.size)
+        if number == _BATCH_FIELD_NUMBER:
+            return LastBatch(timestamp_ms, crc)
+    return LastBatch(timestamp_ms, None)
 
 
 def _types_of(batch: memoryview) -> Iterator[int]:

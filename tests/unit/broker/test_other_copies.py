@@ -5,6 +5,7 @@ from contextlib import suppress
 import pytest
 
 from oncelog.broker.assembly.broker import StartError
+from oncelog.broker.cluster import metadata_log
 from oncelog.protocol.errors import ErrorCode
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.clients.administration import create, delete, produce
@@ -68,3 +69,43 @@ def test_no_topic_is_deleted_because_another_copy_has_deleted_it(what: str, fore
     with suppress(StartError):
         started(disk, seed=300)
     assert segments(disk) == acknowledged
+
+
+@pytest.mark.parametrize("own", [40, 41, 60])
+@pytest.mark.parametrize("foreign", [38, 43, 55])
+def test_no_snapshot_of_another_copy_takes_the_place_of_the_metadata(own: int, foreign: int) -> None:
+    """It has the same number of starts, and offsets and epochs as the log has them: before its end, and behind it."""
+    original = VirtualBroker(OFTEN).disk.kill()
+    copy = original.kill()
+    copy.notes.notes.clear()
+    broker = started(copy, seed=100)
+    for number in range(foreign):
+        assert create(broker, f"foreign-{number}") is ErrorCode.NONE
+    copy = broker.disk.kill()
+    broker = started(original, seed=200)
+    for number in range(own):
+        assert create(broker, f"own-{number}") is ErrorCode.NONE
+    disk, expected = broker.disk.kill(), set(broker.broker.metadata.state.topics)
+    brought = [path for path in copy.files if path.startswith(METADATA) and path.endswith(".checkpoint")]
+    for path in brought:
+        disk.write_atomically(path, bytes(copy.files[path].data))
+    again = started(disk, seed=300)
+    assert set(again.broker.metadata.state.topics) == expected
+    newest = max(path for path in disk.files if path.startswith(METADATA) and path.endswith(".checkpoint"))
+    lines = [line for line in again.lines if "of another copy of this directory" in line]
+    assert bool(lines) == (newest in brought)
+
+
+def test_a_snapshot_of_an_earlier_version_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not name the batch with which it ends, but the time of that."""
+    encode = metadata_log.encode_snapshot
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            metadata_log, "encode_snapshot", lambda records, time_ms, epoch, _: encode(records, time_ms, epoch)
+        )
+        broker = VirtualBroker(OFTEN)
+        for number in range(40):
+            assert create(broker, f"topic-{number}") is ErrorCode.NONE
+    again = started(broker.disk.kill(), seed=300)
+    assert set(again.broker.metadata.state.topics) == set(broker.broker.metadata.state.topics)
+    assert not [line for line in again.lines if "snapshot" in line]
