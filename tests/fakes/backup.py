@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import LogStore, LogView
 from oncelog.broker.storage.local.data_directory import IMAGE, IMAGE_LIST, IMAGE_WANTED
 from oncelog.testing.memory_disk import MemoryDisk
+from tests.fakes.logs import all_batches, files_of
 
 
 def taken(disk: MemoryDisk, store: LogStore, logs: Iterable[LogView]) -> dict[str, int] | None:
@@ -29,3 +32,22 @@ def copied(disk: MemoryDisk, sizes: dict[str, int]) -> MemoryDisk:
     copy.make_durable()
     disk.delete_tree(IMAGE)
     return copy
+
+
+def seen(log: PartitionLog) -> tuple[Any, ...]:
+    """What a log is to those above it."""
+    batches = [bytes(data) for _, data in all_batches(log)]
+    return log.offline_error, files_of(log).log_start_offset, log.log_end_offset, batches, _producers(log)
+
+
+def _producers(log: PartitionLog) -> list[tuple[int, ...]]:
+    return sorted(
+        (
+            state.producer_id,
+            state.producer_epoch,
+            state.last_sequence,
+            state.last_offset,
+            state.current_transaction_first_offset,
+        )
+        for state in log.producer_state.producers()
+    )

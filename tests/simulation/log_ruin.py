@@ -16,6 +16,8 @@ from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes.logs import Logs
 from tests.simulation.log_auditor import LogAuditor, require
 
+BATCHES = (".log", ".swap")
+"""Files of which every byte counts; compaction's is about to become a `.log`."""
 KINDS = ("gone", "gone", "EIO", "EIO", "EACCES", "directory", "no directory", "directory refused")
 
 
@@ -109,6 +111,14 @@ def audit_journal_ruin(audited: Iterable[tuple[LogAuditor, PartitionLog]], *, ha
         )
 
 
+def audit_damage(audited: Iterable[tuple[LogAuditor, PartitionLog]]) -> None:
+    """A byte was changed. Such a log is not written to again: what it shows is all that matters."""
+    for auditor, log in audited:
+        auditor.damaged(log)
+        is_shorter = log.offline_error is None and log.log_end_offset < auditor.model.durable_end
+        require(not is_shorter, "damage never shortens a log silently")
+
+
 def audit_ruin(logs: Logs, audited: Iterable[tuple[LogAuditor, PartitionLog]]) -> None:
     for auditor, log in audited:
         was_offline = log.offline_error is not None
@@ -129,3 +139,26 @@ def bare(disk: MemoryDisk, partition_count: int) -> MemoryDisk:
                 if name.endswith(("index", ".snapshot", ".batches")):
                     disk.delete(f"topic-{slot}/{name}")
     return disk
+
+
+def change_a_byte(disk: MemoryDisk, random: Random, *, with_logs: bool) -> str | None:
+    """Change a byte in a file of a partition, as a bad sector does; return the file's name.
+
+    Not in a `.log` after a power cut or a full disk: how far the log was synced may be unknown then, and damage
+    above looks like a torn write. Not in a snapshot once segments were deleted: nothing else tells what producers
+    did there.
+    """
+    names = []
+    for path in sorted(disk.files):
+        directory, _, name = path.rpartition("/")
+        is_rebuilt = not path.endswith((".snapshot", ".batches")) or f"{0:020d}.log" in disk.list_dir(directory)
+        is_allowed = is_rebuilt and (with_logs or not name.endswith(BATCHES))
+        if directory.startswith("topic-") and disk.files[path].data and is_allowed:
+            names.append(path)
+    if not names:
+        return None
+    name = random.choice(names)
+    data = disk.files[name].data
+    data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+    disk.files[name].synced = bytearray(data)
+    return name

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
@@ -26,13 +25,22 @@ from oncelog.protocol.records.batch import encode_batch, read_header
 from oncelog.protocol.records.record import Record
 from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes import backup
-from tests.fakes.logs import Logs, all_batches, files_of, read_records, segments_of
+from tests.fakes.logs import Logs, read_records, segments_of
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_auditor import LogAuditor, require
 from tests.simulation.log_copies import Copy, audit_copies, segments_on
 from tests.simulation.log_mixes import EVERYTHING, Mix
 from tests.simulation.log_model import LogModel
-from tests.simulation.log_ruin import JournalRuin, Ruin, audit_journal_ruin, audit_ruin, bare
+from tests.simulation.log_ruin import (
+    BATCHES,
+    JournalRuin,
+    Ruin,
+    audit_damage,
+    audit_journal_ruin,
+    audit_ruin,
+    bare,
+    change_a_byte,
+)
 from tests.simulation.log_starts import start_in_vain
 from tests.support.frame_shapes import COMPRESSING, COMPRESSION_NAMES, contents, framed, lacking_a_record
 
@@ -40,8 +48,6 @@ PRODUCERS = 4
 IN_VAIN = 0.2
 """How often a start without damage is one after others that were killed before they served."""
 KEYS = [b"a", b"b", b"c", *(b"a long key that differs only at its end: " + end for end in (b"d", b"e"))]
-_BATCHES = (".log", ".swap")
-"""Files of which every byte counts; compaction's is about to become a `.log`."""
 _REFUSALS = frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
 
 
@@ -84,7 +90,7 @@ class LogWorld:
         how often a start finds files of another copy of the directory, once there is one."""
         self._copy_chance = copy_chance
         self._policy = "os" if copy_chance and seed % 4 == 3 else "fsync"
-        """Without a journal `flushed-offsets` alone may be of another copy. Such a machine loses no power."""
+        """Without a journal such a machine loses no power."""
         self._copy: Copy | None = None
         self._of_copies = Random(seed + 2**41)
         self._of_starts = Random(seed + 2**42)
@@ -337,7 +343,7 @@ class LogWorld:
         disk, logs = self.logs.disk, self.logs
         if self._is_over or logs.failure.failed:
             return
-        taken = [_seen(log) for log in self.open]
+        taken = [backup.seen(log) for log in self.open]
         sizes = backup.taken(disk, logs.store, logs.manager.logs)
         if sizes is None:
             require(not logs.store.file_sync.is_journal_settled, "an image is taken within a second")
@@ -346,14 +352,12 @@ class LogWorld:
             self.random.choice([self._append, self._turn, self._end_transaction, self._retain, self._compact])()
             self._audit()
         restored = self._started(backup.copied(disk, sizes), logs.clock.time_ms)
-        found = [
-            at_once(restored.manager.open("topic", slot, _topic_id(slot), partition.config))
-            for slot, partition in enumerate(self.partitions)
-        ]
+        found = self._opened(restored)
         restored.serve(is_recovered=True)
         self.counts.backups += 1
         for log, before in zip(found, taken, strict=True):
-            require(_seen(log) == before, "a backup is the logs as they were", log.name, _seen(log)[:3], before[:3])
+            now = backup.seen(log)
+            require(now == before, "a backup is the logs as they were", log.name, now[:3], before[:3])
 
     def _no_room_for_the_journal(self) -> None:
         """While it grows, or at a start, when it is begun later."""
@@ -502,7 +506,7 @@ class LogWorld:
     def _restart(self, disk: MemoryDisk, *, kept_all: bool, is_clean: bool = False) -> None:
         """`kept_all`: the process was stopped, the machine was not."""
         may_damage = self._policy == "fsync" and self.random.random() < 0.08
-        damaged = self._change_a_byte(disk, kept_all) if may_damage else None
+        damaged = change_a_byte(disk, self.random, with_logs=kept_all and not self._was_full) if may_damage else None
         may_ruin = self._ruin_chance > 0 and damaged is None and kept_all and not self._was_full
         ruin = Ruin(self.random, disk) if may_ruin and self.random.random() < self._ruin_chance else None
         if ruin is not None and not ruin.is_late:
@@ -535,8 +539,10 @@ class LogWorld:
             self._is_over = True
             audit_ruin(self.logs, self._audited)
             return
-        if damaged is not None and damaged.endswith(_BATCHES):
-            self._audit_damage()
+        if damaged is not None and damaged.endswith(BATCHES):
+            self.counts.damaged += 1
+            self._is_over = True
+            audit_damage(self._audited)
             return
         for partition, log in zip(self.partitions, self.open, strict=True):
             partition.auditor.after_restart(log, is_clean=is_clean, kept_all=kept_all)
@@ -567,18 +573,9 @@ class LogWorld:
         self._is_over = True
         return True
 
-    def _audit_damage(self) -> None:
-        """Such a log is not written to again: what it shows is all that matters."""
-        self.counts.damaged += 1
-        self._is_over = True
-        for partition, log in zip(self.partitions, self.open, strict=True):
-            partition.auditor.damaged(log)
-            is_shorter = log.offline_error is None and log.log_end_offset < partition.model.durable_end
-            require(not is_shorter, "damage never shortens a log silently")
-
     def _start_undamaged(self, disk: MemoryDisk, *, kept_all: bool) -> bool:
         """Return whether it is the first start after the stop."""
-        is_first = self._of_starts.random() >= IN_VAIN
+        is_first = disk.append_error is not None or self._of_starts.random() >= IN_VAIN
         self.logs = self._started(disk if is_first else self._begun_in_vain(disk), self.logs.clock.time_ms)
         if kept_all and not self._was_full:
             false = [line for line in self.logs.store.problems if "of a torn write" not in line]
@@ -586,22 +583,17 @@ class LogWorld:
         return is_first
 
     def _begun_in_vain(self, disk: MemoryDisk) -> MemoryDisk:
-        if disk.append_error is not None:
-            return disk
         self.counts.starts_in_vain += 1
         directories = {(_topic_id(slot), slot): f"topic-{slot}" for slot in range(len(self.partitions))}
+        return start_in_vain(disk, self._of_starts, self._begin, directories)
 
-        def begin(found: MemoryDisk, policy: str) -> Logs:
-            logs = self._started(found, self.logs.clock.time_ms, policy)
-            self._opened(logs)
-            return logs
-
-        return start_in_vain(disk, self._of_starts, begin, directories)
+    def _begin(self, disk: MemoryDisk, policy: str = "") -> tuple[Logs, list[PartitionLog]]:
+        logs = self._started(disk, self.logs.clock.time_ms, policy)
+        return logs, self._opened(logs)
 
     def _run_on(self, disk: MemoryDisk) -> tuple[Logs, list[PartitionLog]]:
         """A start on the copy."""
-        logs = self._started(disk, self.logs.clock.time_ms)
-        opened = self._opened(logs)
+        logs, opened = self._begin(disk)
         logs.serve(is_recovered=True)
         return logs, opened
 
@@ -626,29 +618,6 @@ class LogWorld:
         self.logs.disk.operations_left = None
         if self.logs.store.cleaner is not None:
             self.logs.store.cleaner.stop()
-
-    def _change_a_byte(self, disk: MemoryDisk, with_logs: bool) -> str | None:
-        """In a file of a partition, as a bad sector does; its name.
-
-        Not in a `.log` after a power cut or a full disk: how far the log was synced may be unknown then, and damage
-        above looks like a torn write. Not in a snapshot once segments were deleted: nothing else tells what producers
-        did there.
-        """
-        with_logs = with_logs and not self._was_full
-        names = []
-        for path in sorted(disk.files):
-            directory, _, name = path.rpartition("/")
-            is_rebuilt = not path.endswith((".snapshot", ".batches")) or f"{0:020d}.log" in disk.list_dir(directory)
-            is_allowed = is_rebuilt and (with_logs or not name.endswith(_BATCHES))
-            if directory.startswith("topic-") and disk.files[path].data and is_allowed:
-                names.append(path)
-        if not names:
-            return None
-        name = self.random.choice(names)
-        data = disk.files[name].data
-        data[self.random.randrange(len(data))] ^= 1 << self.random.randrange(8)
-        disk.files[name].synced = bytearray(data)
-        return name
 
     def _started(self, disk: MemoryDisk, wall_ms: int, policy: str = "") -> Logs:
         return Logs(
@@ -716,25 +685,6 @@ class LogWorld:
             require(log.last_stable_offset == log.log_end_offset, "once faults stop, all becomes stable")
             partition.auditor.after_step(log)
             partition.auditor.whole_log(log)
-
-
-def _seen(log: PartitionLog) -> tuple[Any, ...]:
-    """What a log is to those above it."""
-    batches = [bytes(data) for _, data in all_batches(log)]
-    return log.offline_error, files_of(log).log_start_offset, log.log_end_offset, batches, _producers(log)
-
-
-def _producers(log: PartitionLog) -> list[tuple[int, ...]]:
-    return sorted(
-        (
-            state.producer_id,
-            state.producer_epoch,
-            state.last_sequence,
-            state.last_offset,
-            state.current_transaction_first_offset,
-        )
-        for state in log.producer_state.producers()
-    )
 
 
 def _topic_id(slot: int) -> UUID:

@@ -378,8 +378,9 @@ class MetadataLog:
         directory, which went on by itself. What a repair or `_fill` has put there says nothing."""
         log, last_offset = self._log, snapshot.end_offset - 1
         if last_offset >= log.log_end_offset:
-            known = yield from self._known_registration(state.registration)
-            if known is not None and known.incarnation_id != state.registration.incarnation_id:
+            wanted = state.registration
+            known = yield from self._known_registration(wanted)
+            if wanted is not None and known is not None and known.incarnation_id != wanted.incarnation_id:
                 raise ProtocolError(f"it has another start of this broker than the log, so {_OF_A_COPY}")
         elif last_offset >= log.log_start_offset:
             found = yield from self._batch_at(last_offset)
