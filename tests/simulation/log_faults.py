@@ -413,7 +413,7 @@ PLANTS: tuple[Plant, ...] = (
 
 _FOUND_LATE = {
     "skip_the_sync_of_the_cleaned_segment": 72,
-    "write_a_round_in_parts": 29,
+    "write_a_round_in_parts": 37,
     "put_back_what_is_obsolete": 41,
     "take_a_torn_frame_for_a_whole_one": 126,
     "take_a_machine_that_ran_on_for_a_disk_that_did": 60,
@@ -424,6 +424,7 @@ _FOUND_LATE = {
     "acknowledge_quotas_before_they_are_durable": 3,
     "take_a_damaged_end_of_the_journal_for_a_torn_one": 77,
     "remove_the_journal_while_it_counts": 55,
+    "put_back_nothing_of_its_own_beside_a_foreign_file": 46,
     "answer_before_the_decision_is_durable": 8,
     "leave_prepared_transactions_of_a_partition_that_comes_back": 22,
     "go_on_after_the_loss_of_a_partition": 3,
