@@ -7,7 +7,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Protocol
 
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+
 from oncelog.client import Admin, Consumer, NewTopic, Record
+from tests.support.patience import PATIENCE_S
 
 ROWS = 8
 BATCHES = 3
@@ -58,6 +62,13 @@ def read(broker: Broker, topic: str) -> list[Record]:
         return records
 
     return asyncio.run(work())
+
+
+def group_offsets(broker: Broker, group: str) -> dict[int, int]:
+    """A group's offsets of the partitions of its only topic, as another client sees them."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    (found,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    return {each.partition: each.offset for each in found.result(PATIENCE_S).topic_partitions or ()}
 
 
 def values(broker: Broker, topic: str) -> Counter[str]:

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
 
 from oncelog.client.blocking.clients import Producer
 from oncelog.pipeline.sink import publisher
-from tests.spark.scenes import create, values
+from tests.spark.scenes import create, group_offsets, values
 from tests.support.daemon import Daemon
 
 pytestmark = pytest.mark.spark
@@ -26,11 +24,8 @@ def write(daemon: Daemon, topic: str, count: int) -> None:
 
 
 def committed(daemon: Daemon, group: str) -> int | None:
-    """The group's only offset, as another client sees it."""
-    admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
-    (found,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    offsets = {each.partition: each.offset for each in found.result(60).topic_partitions or ()}
-    return offsets.get(0)
+    """The group's offset of the only partition that is written."""
+    return group_offsets(daemon, group).get(0)
 
 
 def reading(spark: Any, daemon: Daemon, topic: str, name: str = "oncelog", **more: str) -> Any:

@@ -1,10 +1,11 @@
 """A streaming query through ten take-overs between two nodes over one PostgreSQL: its source and its sink wait alone.
 
-Transactions are written to a topic meanwhile, in part aborted ones; the query copies what is committed to another.
+Transactions are written to a topic meanwhile, in part aborted ones; the query copies what is committed to another, and
+moves the offsets of a group with its micro-batches. The leader is killed five times, and stopped or asked to step down
+in between.
 """
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
@@ -17,7 +18,7 @@ import pytest
 from oncelog.client.blocking.clients import Producer
 from tests.postgres.proof import takeovers
 from tests.postgres.proof.world import World
-from tests.spark.scenes import create, read
+from tests.spark.scenes import create, group_offsets, read
 from tests.support.patience import SLOW_TIMEOUT_S
 from tests.support.postgres import Postgres, started
 
@@ -25,7 +26,7 @@ pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 pytest.importorskip("psycopg", reason="the tables are asked with psycopg: pip install 'oncelog[postgres]'")
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(SLOW_TIMEOUT_S)]
 
-SOURCE, COPIES = "source", "copies"
+SOURCE, COPIES, GROUP = "source", "copies", "lag"
 PARTITIONS = 3
 ABORTS_EVERY = 5
 PAUSE_S = 0.02
@@ -36,24 +37,25 @@ def postgres() -> Iterator[Postgres]:
     yield from started()
 
 
-def test_a_query_goes_on_through_ten_take_overs(spark: Any, postgres: Postgres, tmp_path: Path) -> None:
-    """It never ends, and each partition's copy has what was committed, once and in order, and nothing else."""
+def test_a_query_goes_on_through_ten_take_overs(
+    spark: Any, postgres: Postgres, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """It never ends, each partition's copy has what was committed, once and in order, and nothing else, and the group's
+    offsets are where the query is."""
     with World([postgres], tmp_path, 1, "takeovers_spark", (), nodes=2).open() as world:
         create(world, SOURCE, COPIES)
-        waits: list[float] = []
         with copying(spark, world, tmp_path / "checkpoint") as query:
 
             def goes_on() -> None:
-                begun_s, before = time.monotonic(), world.committed(COPIES)
+                before = world.committed(COPIES)
                 takeovers.await_that(lambda: not query.isActive or world.committed(COPIES) > before)
                 assert query.exception() is None
-                waits.append(time.monotonic() - begun_s)
 
             stopped = Event()
             with ThreadPoolExecutor(1) as thread:
                 written = thread.submit(write_until, stopped, world.bootstrap)
                 try:
-                    takeovers.in_turn(world, goes_on)
+                    waits = takeovers.in_turn(world, goes_on)
                 finally:
                     stopped.set()
             query.processAllAvailable()
@@ -61,7 +63,9 @@ def test_a_query_goes_on_through_ten_take_overs(spark: Any, postgres: Postgres, 
         names = written.result()
         assert len(names) > takeovers.IN_TURN
         found = read(world, COPIES)
-    print(f"Spark: {len(names)} transactions, at the longest {max(waits[1:]) * 1000:.0f} ms without a micro-batch")
+        assert sum(group_offsets(world, GROUP).values()) == world.committed(SOURCE)
+    record_property("longest_ms", round(max(waits) * 1000))
+    print(f"Spark: {len(names)} transactions, at the longest {max(waits) * 1000:.0f} ms without a micro-batch")
     copies = {
         partition: [each.value for each in found if each.partition == partition] for partition in range(PARTITIONS)
     }
@@ -72,7 +76,8 @@ def test_a_query_goes_on_through_ten_take_overs(spark: Any, postgres: Postgres, 
 def copying(spark: Any, world: World, checkpoint: Path) -> Iterator[Any]:
     options = {"kafka.bootstrap.servers": world.bootstrap}
     rows = spark.readStream.format("oncelog").options(**options, subscribe=SOURCE, startingOffsets="earliest").load()
-    writer = rows.select("value", "partition").writeStream.format("oncelog").options(**options, topic=COPIES)
+    writer = rows.select("value", "partition").writeStream.format("oncelog").options(**options)
+    writer = writer.options(topic=COPIES, commitGroup=GROUP)
     query = writer.option("checkpointLocation", str(checkpoint)).start()
     try:
         yield query

@@ -14,7 +14,9 @@ from tests.support.proofs import pause
 TURN_S = 24
 """From one take-over to the next of three nodes."""
 _LOOK_S = 0.05
-IN_TURN = 10
+_TURNS = ("kill", "stop", "kill", "wish", "stop", "kill", "wish", "kill", "stop", "kill")
+"""Each way is met by either node: with two, the node that leads changes at each turn."""
+IN_TURN = len(_TURNS)
 """How many take-overs `in_turn` makes."""
 Also = Callable[[World], None]
 """Another fault in the same moment."""
@@ -84,23 +86,30 @@ def _restore_at_rest(world: World) -> None:
         broker.start()
 
 
-def in_turn(world: World, goes_on: Callable[[], None]) -> None:
-    """By kill, stop and wish, each once the client has gone on since the last, and the other node could lead."""
+def in_turn(world: World, goes_on: Callable[[], None]) -> list[float]:
+    """By kill, stop and wish, each once the client has gone on since the last, and the other node could lead.
+
+    Returns the seconds from each until the client had gone on.
+    """
     goes_on()
-    for number in range(IN_TURN):
+    waits = []
+    for way in _TURNS:
         await_standbys(world)
         leader, standby = world.broker, world.standbys[0]
-        match number % 3:
-            case 0:
+        begun_s = time.monotonic()
+        match way:
+            case "kill":
                 leader.kill()
-            case 1:
+            case "stop":
                 leader.stop()
-            case _:
+            case "wish":
                 _ask_for(world, standby)
-        await_that(lambda standby=standby, asks=number % 3 == 2: _leads(world, standby, asks=asks))
+        await_that(lambda standby=standby, asks=way == "wish": _leads(world, standby, asks=asks))
         goes_on()
+        waits.append(time.monotonic() - begun_s)
         if not leader.is_running:
             leader.start()
+    return waits
 
 
 def _leads(world: World, standby: Daemon, *, asks: bool) -> bool:
