@@ -43,8 +43,8 @@ BEGINNING_AGAIN = (FRANZ_GO, KAFKA_PYTHON, KAFKAJS)
 say why): their applications have to."""
 
 JAVAS_OWN = "IllegalStateException: Cannot set a new position without a valid current position"
-"""What Java's consumer of KIP-848 and KIP-1071 may raise where a partition gets another leader, of any broker (the notes
-on clients say why): two of its threads change a position."""
+"""What Java's consumer of KIP-848 and KIP-1071 may raise where a partition gets another leader: two of its threads
+change a position, whatever the broker is (docs/clients/client-notes.md)."""
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ bootstrap servers. Java since 4.0, librdkafka's default, franz-go, KafkaJS and o
 aiokafka 0.14, and librdkafka with `metadata.recovery.strategy=none`, which its stall needs
 (docs/clients/client-notes.md), do not (tried: two kills in turn, and none came back within 40 s). What asks for nodes
 alone is an Admin of Java or librdkafka: it asks each of them for its groups and transactions, and waits in vain for one
-that has ended. (Java's since 4.0 also keeps the leaders of partitions, and waits a minute for one that is not listed any
-more, of Apache Kafka as well: the notes on clients have it.)
+that has ended. (Java's 4.3 also keeps the leaders of partitions, and waits a minute for one that is not listed, with
+Apache Kafka as well: the notes on clients have it.)
 
 A client is told the addresses of the listener that it has connected to, as in Kafka: a node without a listener of that
 name does not exist for it.
