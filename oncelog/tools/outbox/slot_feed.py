@@ -136,6 +136,7 @@ class SlotFeed:
     async def start(self, position: Position) -> None:
         self._origin = position.origin
         self._last_event, self._stored = position.last_event, position.place
+        self._transaction = position.place  # the server may begin before it, where the slot is, and says so
         end_s = time.monotonic() + _TAKEN_S
         while True:
             try:
