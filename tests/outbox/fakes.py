@@ -26,6 +26,8 @@ class FakeDatabase:
     _waiting: "list[asyncio.Future[None]]" = field(default_factory=list)
     unreadable: int | None = None
     """The end of a SQL transaction whose second event cannot be handed over."""
+    kept: list[str] = field(default_factory=list)
+    """What a feed was asked to keep, as it is passed by."""
 
     def commit(self, *values: str, topic: str = "events", **others: object) -> None:
         """Adds a SQL transaction with an event for each value."""
@@ -88,6 +90,9 @@ class FakeFeed:
             if goes_on and error.resume is not None:
                 return error.resume
             raise
+
+    async def keep_passed(self, place: Place) -> None:
+        self._database.kept.append(place.name)
 
     async def start(self, position: Position) -> None:
         await self._step("start")

@@ -20,6 +20,7 @@ from tests.outbox.fakes import Notes, committed
 from tests.support.patience import PATIENCE_S
 from tests.support.postgres import Postgres
 
+CARRIERS: tuple[sql.Carrier, ...] = ("wal", "table", "poll")
 _NUMBERS = count(1)
 
 
@@ -102,6 +103,13 @@ class Shop:
             except OutboxError as error:
                 return str(error)
         raise AssertionError("it has no end")
+
+
+async def made(server: Postgres, broker: Broker, carrier: sql.Carrier) -> Shop:
+    """Returns a database with an outbox."""
+    found = Shop(server, broker, carrier)
+    await found.create()
+    return found
 
 
 @dataclass

@@ -19,10 +19,11 @@ from oncelog.tools.outbox import sql
 from oncelog.tools.outbox.refusals import Refusals
 from tests.outbox.postgres_world import Shop
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import Postgres, started
+from tests.support.postgres import Postgres
 
 psycopg = pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
+SETTINGS = {"max_prepared_transactions": "4"}
 ENCODINGS = ("UTF8", "SQL_ASCII", "LATIN1")
 ROUND = "round"
 CARRIERS = ("wal", "table", "poll", ROUND)
@@ -188,19 +189,6 @@ def _name(key: bytes | None, value: bytes | None) -> str:
         if each is not None and each.startswith(b"event "):
             return each.decode()
     return "?"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    yield from started({"max_prepared_transactions": "4"})
-
-
-@pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    monkeypatch.setattr("oncelog.tools.outbox.relaying._PAUSE_S", 0.01)
-    with Broker() as found:
-        found.create_topic("events")
-        yield found
 
 
 @dataclass

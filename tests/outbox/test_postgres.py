@@ -17,17 +17,11 @@ from oncelog.tools.outbox import sql
 from oncelog.tools.outbox.position import OutboxError
 from oncelog.tools.outbox.refusals import Refusals
 from tests.outbox.fakes import committed
-from tests.outbox.postgres_world import Shop
+from tests.outbox.postgres_world import CARRIERS, Shop, made
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import Postgres, need_programs, open_directory, started
+from tests.support.postgres import Postgres, need_programs, open_directory
 
 pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
-CARRIERS: tuple[sql.Carrier, ...] = ("wal", "table", "poll")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    yield from started({"fsync": "off"})
 
 
 @pytest.fixture
@@ -36,32 +30,11 @@ def place() -> Iterator[Path]:
         yield found
 
 
-@pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    monkeypatch.setattr("oncelog.tools.outbox.relaying._PAUSE_S", 0.01)
-    with Broker() as found:
-        found.create_topic("events")
-        yield found
-
-
-@pytest.fixture(params=CARRIERS)
-async def shop(server: Postgres, broker: Broker, request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
-    found = await made(server, broker, request.param)
-    yield found
-    await found.drop()
-
-
 @pytest.fixture(params=CARRIERS[:2])
 async def with_slot(server: Postgres, broker: Broker, request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
     found = await made(server, broker, request.param)
     yield found
     await found.drop()
-
-
-async def made(server: Postgres, broker: Broker, carrier: sql.Carrier) -> Shop:
-    found = Shop(server, broker, carrier)
-    await found.create()
-    return found
 
 
 async def test_what_is_committed_is_written_whole_and_in_order_and_what_is_rolled_back_is_not(shop: Shop) -> None:

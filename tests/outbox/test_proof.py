@@ -10,18 +10,13 @@ from tests.outbox.proof import parts
 from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, ROUND
 from tests.outbox.proof.tally import Found, line_of, page, read
 from tests.outbox.proof.world import Counted, World, broker_of
-from tests.support.postgres import Postgres, open_directory, started
+from tests.support.postgres import Postgres, open_directory
 from tests.support.proofs import Broker, append
 
 pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 pytestmark = pytest.mark.xdist_group("postgres")
 KILLS = 3
 CLEAN = Counted(commits=9, rollbacks=2, events=20)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    yield from started({"fsync": "off"})
 
 
 @pytest.fixture(scope="module")

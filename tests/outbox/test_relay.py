@@ -2,28 +2,20 @@
 it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 from oncelog.client import Admin, NewTopic
 from oncelog.testing import Broker
-from oncelog.tools.outbox import relay, relaying
+from oncelog.tools.outbox import relay
 from oncelog.tools.outbox.position import OutboxError, Position, topic_of
 from oncelog.tools.outbox.refusals import REASON, Refusals
 from oncelog.tools.outbox.relaying import Relaying
 from oncelog.tools.outbox.target import Target
 from tests.outbox.fakes import ORIGIN, FakeDatabase, FakeFeed, Notes, committed
 from tests.support.patience import PATIENCE_S
-
-
-@pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    monkeypatch.setattr(relaying, "_PAUSE_S", 0.01)
-    with Broker() as found:
-        found.create_topic("events")
-        yield found
 
 
 class Running:
@@ -329,8 +321,9 @@ async def test_what_the_database_cannot_hand_over_twice_ends_the_relay_or_is_pas
         if goes_on:
             await found.until(database)
             assert any("passed, since it cannot be read" in problem for problem in found.notes.problems)
+            assert database.kept == [f"event 2 at {database.unreadable}"]
         else:
-            sentence = r"cannot hand over event 2 at \d+ \(invalid memory alloc request size\), twice: --go-on"
+            sentence = r"has failed twice at event 2 at \d+ \(invalid memory alloc request size\): --go-on"
             with pytest.raises(OutboxError, match=sentence):
                 async with asyncio.timeout(PATIENCE_S):
                     await found.task

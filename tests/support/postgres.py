@@ -18,7 +18,15 @@ from oncelog.tools.demo.postgres_server import (
 from tests.support.kafka import free_ports
 from tests.support.patience import PATIENCE_S
 
-__all__ = ["Postgres", "need_programs", "open_directory", "programs_by_version", "started", "version_of"]
+__all__ = [
+    "Postgres",
+    "losing_what_is_out_of_line",
+    "need_programs",
+    "open_directory",
+    "programs_by_version",
+    "started",
+    "version_of",
+]
 _LOOK_S = 0.05
 
 
@@ -87,6 +95,17 @@ class Postgres(PostgresServer):
             connection.execute("select pg_reload_conf()")
             while connection.execute("select exists (select from pg_stat_wal_receiver)").fetchone() != (False,):
                 pause.wait(_LOOK_S)
+
+
+def losing_what_is_out_of_line(table: str) -> str:
+    """Returns a statement after which PostgreSQL fails to read each value of a table that was too long for its row."""
+    return f"""
+do $$ declare place regclass := (select reltoastrelid from pg_class where oid = '{table}'::regclass); begin
+    set local allow_system_table_mods = on;
+    update pg_class set relkind = 'r' where oid = place;
+    execute format('truncate %s', place);
+    update pg_class set relkind = 't' where oid = place;
+end $$"""
 
 
 def version_of(programs: Path) -> str:

@@ -34,7 +34,7 @@ class Event(NamedTuple):
     """Why it is none, if it cannot be read; it is refused with this."""
     row: int | None = None
     """The row of oncelog.outbox that has what could not be read."""
-    is_too_large: bool = False
+    is_in_row: bool = False
     """Whether key, value and headers are only in that row."""
 
 
@@ -126,5 +126,15 @@ def event_of_row(
             problem = str(error)
     if not problem:
         return Event(*identity, topic, key, value, headers, partition, timestamp_ms)
-    problem_text = f"row {number} of oncelog.outbox: {problem}"
+    problem_text = f"{_row(number)}: {problem}"
     return Event(*identity, topic, key, value, (), partition, timestamp_ms, problem_text, number, is_too_large)
+
+
+def event_of_unreadable(identity: tuple[int, int], number: int, error: str) -> Event:
+    """Return the event of a row that PostgreSQL cannot read."""
+    problem = f"{_row(number)}: it cannot be read: {error}"
+    return Event(*identity, "", None, None, problem=problem, row=number, is_in_row=True)
+
+
+def _row(number: int) -> str:
+    return f"row {number} of oncelog.outbox"

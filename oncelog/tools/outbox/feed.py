@@ -26,6 +26,8 @@ class Place:
     """What to do, if it fails there again."""
     resume: Position | None = None
     """Where `--go-on` continues; None if it cannot pass it."""
+    xid: int | None = None
+    """The id of the SQL transaction that `--go-on` passes, as 32 bits, if its rows are in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ class Feed(Protocol):
         """Connect, and return where to continue; with `goes_on` past what is refused otherwise. `counts`: the database
         keeps that a relay began. Raises OutboxError, and FeedLost."""
 
+    async def keep_passed(self, place: Place) -> None:
+        """Keep the rows of what is passed by, which are in no topic. Raises FeedLost."""
+
     async def start(self, position: Position) -> None:
         """Begin to read there. Raises OutboxError, FeedLost."""
 
@@ -65,20 +70,40 @@ class Feed(Protocol):
         """Disconnect; never raises."""
 
 
+_PASSING = ("", "08", "25", "28", "40", "53", "55", "57")
+"""The classes of SQLSTATE that pass by themselves: none, a connection, a standby in the place of its primary, a
+password that is changed, a conflict, resources, a slot that is in use, a server that stops."""
 _OF_DATA = ("22", "54", "XX")
-"""The classes of SQLSTATE that say something of what is read: no value of its type, beyond PostgreSQL's limits, an
-internal error."""
+"""The classes that say something of what is read: no value of its type, beyond PostgreSQL's limits, an internal
+error."""
+_STATEMENT = Place("the same statement", "the server's log has it; mend that, and start again")
+DELETION = Place(
+    "the deletion of rows that are in Kafka",
+    "mend oncelog.outbox, or keep the rows (`oncelog outbox run --keep forever`), and start again",
+)
 
 
-def lost(error: BaseException, place: Place | None = None) -> FeedLost | OutboxError:
-    """Return what an error of the database is: one that passes by itself, or a statement that it will never take, for
-    rights that are missing or a table that is gone. `place` is what was read, where the data may be to blame."""
-    state = getattr(error, "sqlstate", None) or ""
-    if place is not None and state[:2] in _OF_DATA:
-        return FeedLost(text_of(error), place)
-    if state.startswith("42"):
+def lost(error: BaseException, place: Place = _STATEMENT) -> FeedLost | OutboxError:
+    """Return what an error of the database is: one that passes by itself, or one that may stay, with its place; or a
+    statement that it will never take, for rights that are missing or a table that is gone."""
+    state = _class_of(error)
+    if state == "42":
         return OutboxError(f"the database: {text_of(error)}")
-    return FeedLost(text_of(error))
+    return FeedLost(text_of(error), None if state in _PASSING else place)
+
+
+def is_of_data(error: BaseException) -> bool:
+    """Return whether what was read may be to blame for an error of the database."""
+    return _class_of(error) in _OF_DATA
+
+
+def is_unreadable(error: BaseException) -> bool:
+    """Return whether PostgreSQL has lost what it was to read: the others of these errors may be of what it writes."""
+    return _class_of(error) == "XX"
+
+
+def _class_of(error: BaseException) -> str:
+    return (getattr(error, "sqlstate", None) or "")[:2]
 
 
 def text_of(error: BaseException) -> str:

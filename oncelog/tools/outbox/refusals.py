@@ -8,11 +8,11 @@ is added once.
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from oncelog.broker.outbox.rows import HeaderList
 from oncelog.tools.outbox.events import Event
-from oncelog.tools.outbox.feed import lost
+from oncelog.tools.outbox.feed import Place, is_unreadable, lost, text_of
 from oncelog.tools.outbox.position import OutboxError
 from oncelog.tools.outbox.sql import connect, database_error, make_refused
 
@@ -24,9 +24,11 @@ _COLUMNS = "relay, installation, transaction, ordinal, reason, topic, key, value
 _INSERT = f"insert into {{}} ({_COLUMNS}) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing"
 _COPY = f"""
 insert into {{}} ({_COLUMNS})
-select %s, %s, %s, %s, %s, coalesce(source.topic, %s), source.key, source.value, source.headers, source.partition
+select %s, %s, %s, %s, %s, coalesce(source.topic, %s), {{}}, source.partition
 from (select %s::bigint as id) as wanted left join oncelog.outbox as source using (id)
 on conflict do nothing"""
+_WHOLE: LiteralString = "source.key, source.value, source.headers"
+_BARE: LiteralString = "null, null, null"
 _dumps = partial(json.dumps, ensure_ascii=False)
 """As text, since PostgreSQL takes an escape such as `\\u00fc` only if its database is UTF8."""
 REASON, WANTED = "oncelog.outbox.reason", "oncelog.outbox.topic"
@@ -61,7 +63,7 @@ class Refusals:
         """Return the event to write instead; None if it goes into a table, with `keep`. Raises OutboxError if there is
         no place for it."""
         if self.topic is not None:
-            if event.is_too_large:
+            if event.is_in_row:
                 raise OutboxError(f"{reason}. No topic takes it; --refuse-to table:NAME moves the row aside")
             why = ((REASON, reason.encode()), (WANTED, event.topic.encode()))
             headers: HeaderList = (*event.headers, *why)
@@ -92,29 +94,54 @@ class Refusals:
             raise lost(error) from error
 
     async def keep(self) -> None:
-        """Commit the rows of refused events, before the transaction that passes them by does. Raises FeedLost."""
+        """Commit the rows of refused events, before the transaction that passes them by does. Raises FeedLost, and
+        OutboxError."""
         if not self._rows or self._place is None:
             return
-        from psycopg import sql
-        from psycopg.types.json import Jsonb
-
+        event, reason = self._rows[0]
         try:
             if self._connection is None:
                 self._connection = await connect(self._dsn, self._name)
-            place = sql.Identifier(*self._place)
-            async with self._connection.transaction(), self._connection.cursor() as cursor:
+            try:
+                async with self._connection.transaction():
+                    for event, reason in self._rows:
+                        await self._add(self._connection, event, reason)
+            except database_error():  # one by one, which shows at which event
                 for event, reason in self._rows:
-                    identity = self._name, self._installation, event.transaction, event.ordinal, reason, event.topic
-                    if event.row is not None:  # it has what could not be read
-                        await cursor.execute(sql.SQL(_COPY).format(place), (*identity, event.row))
-                        continue
-                    headers = Jsonb(_texts_of(event.headers), _dumps) if event.headers else None
-                    record = event.key, event.value, headers, event.partition
-                    await cursor.execute(sql.SQL(_INSERT).format(place), (*identity, *record))
+                    await self._add_readable(self._connection, event, reason)
         except database_error() as error:
             await self.close()
-            raise lost(error) from error
+            table = ".".join(self._place)
+            name = f"event {event.ordinal + 1} of the SQL transaction at {event.transaction}, refused ({reason})"
+            way = f"{table} does not take it: mend that table, or name another with --refuse-to, and start again"
+            raise lost(error, Place(name, way)) from error
         self.drop()
+
+    async def _add_readable(self, connection: "AsyncConnection[Any]", event: Event, reason: str) -> None:
+        """Add an event, without what PostgreSQL has lost of its row."""
+        try:
+            await self._add(connection, event, reason)
+        except database_error() as error:
+            if event.row is None or not is_unreadable(error):
+                raise
+            why = f"{reason}; its key, value and headers are not kept, as PostgreSQL cannot read them: {text_of(error)}"
+            await self._add(connection, event, why, _BARE)
+
+    async def _add(
+        self, connection: "AsyncConnection[Any]", event: Event, reason: str, columns: LiteralString = _WHOLE
+    ) -> None:
+        from psycopg import sql
+        from psycopg.types.json import Jsonb
+
+        place = sql.Identifier(*self._place or ())
+        identity = self._name, self._installation, event.transaction, event.ordinal, reason, event.topic
+        if event.row is not None:  # it has what could not be read
+            statement = sql.SQL(_COPY).format(place, sql.SQL(columns))
+            await connection.execute(statement, (*identity, event.row))
+            return
+        headers = Jsonb(_texts_of(event.headers), _dumps) if event.headers else None
+        record = event.key, event.value, headers, event.partition
+        await connection.execute(sql.SQL(_INSERT).format(place), (*identity, *record))
 
     def drop(self) -> None:
         """Forget the rows that wait: they are kept, or read again."""

@@ -17,7 +17,7 @@ from typing import Protocol
 from oncelog.client.producing.transaction import Transaction
 from oncelog.client.values.errors import KafkaError
 from oncelog.tools.outbox.events import Committed, Event, Item
-from oncelog.tools.outbox.feed import Backlog, Feed, FeedLost
+from oncelog.tools.outbox.feed import Backlog, Feed, FeedLost, Place
 from oncelog.tools.outbox.position import NOWHERE, OutboxError, Position
 from oncelog.tools.outbox.refusals import Refusals
 from oncelog.tools.outbox.target import Target, size_of
@@ -80,9 +80,9 @@ class Life:
         transaction of its own: until twice as many are in Kafka as a transaction has."""
         return self._careful_count > 0
 
-    async def run(self, *, goes_on: bool, start: Position | None = None) -> None:
-        """Relay until something fails: raises OutboxError, FeedLost, KafkaError, RefusedLater. `start` is behind what
-        the feed found, if something is passed by."""
+    async def run(self, *, goes_on: bool, passed: Place | None = None) -> None:
+        """Relay until something fails: raises OutboxError, FeedLost, KafkaError, RefusedLater. `passed` is what is
+        passed by."""
         self._target.forget_topics()
         stored = await self._target.stored(is_alone=True)
         if stored is not None:
@@ -93,8 +93,9 @@ class Life:
             if await self._target.stored(is_alone=True) == stored:
                 raise
             raise FeedLost("another relay has begun meanwhile") from None
-        if start is not None:
-            position = replace(start, origin=position.origin)
+        if passed is not None and passed.resume is not None:
+            await self._feed.keep_passed(passed)
+            position = replace(passed.resume, origin=position.origin)
         await self._store(position)
         await self._feed.start(position)
         self.has_begun = True

@@ -17,7 +17,7 @@ from oncelog.client.producing.producer import Producer
 from oncelog.client.values.errors import KafkaError, ProducerFenced, RetriableError
 from oncelog.tools.outbox.events import Event
 from oncelog.tools.outbox.feed import Feed, FeedLost, Place
-from oncelog.tools.outbox.position import OutboxError, Position
+from oncelog.tools.outbox.position import OutboxError
 from oncelog.tools.outbox.refusals import Refusals
 from oncelog.tools.outbox.relay import Life, RefusedLater, Watcher
 from oncelog.tools.outbox.target import Target
@@ -46,8 +46,9 @@ class Relaying:
         self._goes_on = goes_on
         self._may_pass = goes_on
         """Whether a place may be passed at which the database fails: once."""
-        self._failed: tuple[str, str] | None = None
-        """What the database said last of something that it cannot hand over, and of what."""
+        self._failed: set[str] = set()
+        """The places at which the database has failed for a reason that may stay. What it said does not count: it
+        may have the time, and values of the row."""
 
     async def run(self) -> None:
         """Relay without an end. Raises OutboxError for what must not go on, KafkaError for what does not pass; until it
@@ -57,14 +58,14 @@ class Relaying:
             await self._check()
             await target.take_over()
             is_careful = False
-            passed: Position | None = None
+            passed: Place | None = None
             try:
                 while True:
                     feed = self._make_feed()
                     life = Life(feed, target, self._refusals, self._watcher, is_careful=is_careful)
                     is_careful, passing = False, None
                     try:
-                        await life.run(goes_on=self._goes_on, start=passed)
+                        await life.run(goes_on=self._goes_on, passed=passed)
                     except FeedLost as error:
                         problem = f"the database: {error}"
                         if error.place is not None:
@@ -90,17 +91,16 @@ class Relaying:
             finally:
                 await self._refusals.close()
 
-    def _pass(self, error: str, place: Place) -> Position | None:
-        """Return where the next life begins, if not where this one came to. Raises OutboxError for what fails twice."""
-        is_same = self._failed == (error, place.name)
-        self._failed = error, place.name
-        if not is_same:
+    def _pass(self, error: str, place: Place) -> Place | None:
+        """Return what the next life passes by, if it does. Raises OutboxError for what fails twice."""
+        if place.name not in self._failed:
+            self._failed.add(place.name)
             return None
         if not self._may_pass or place.resume is None:
-            raise OutboxError(f"the database cannot hand over {place.name} ({error}), twice: {place.way}")
+            raise OutboxError(f"the database has failed twice at {place.name} ({error}): {place.way}")
         self._may_pass = False
         self._watcher.on_trouble(f"passed, since it cannot be read ({error}): {place.name}, and what was behind it")
-        return place.resume
+        return place
 
     async def _check(self) -> None:
         """Raise what is against a start, before another relay of this name is fenced for it."""

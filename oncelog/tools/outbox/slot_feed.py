@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.storage.shared.tables import LARGEST_BYTES
 from oncelog.tools.outbox.events import Committed, Event, Item, Texts, event_of_message, event_of_row
-from oncelog.tools.outbox.feed import Backlog, FeedLost, Place, lost
+from oncelog.tools.outbox.feed import DELETION, Backlog, FeedLost, Place, lost
 from oncelog.tools.outbox.position import FoundSlot, Origin, OutboxError, Position, lsn_of, lsn_text, start_at_slot
 from oncelog.tools.outbox.sql import (
     PREFIX,
@@ -46,13 +46,18 @@ _CLEAN_S = 1.0
 _EPOCH_MS = 946_684_800_000
 _BODY = 25
 """The bytes of a message's frame: what it is, two places in the log, a time."""
-_BEGIN = Struct(">qqi")
+_BEGIN = Struct(">qqI")
 _COMMIT = Struct(">Bqqq")
 _MESSAGE = Struct(">Bq")
 _KEEPALIVE = Struct(">qqB")
 _INT = Struct(">i")
 _COLUMNS = Struct(">h")
 _PREFIX = PREFIX.encode()
+_KEEP = """
+with next as (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as xid),
+whole as (select xid - ((xid - %s - 1) & 4294967295) - 1 as xid from next)
+update oncelog.outbox set xid = null from whole where outbox.xid = whole.xid::text::xid8"""
+"""Of a SQL transaction whose id has 32 bits in the log: the last one with these."""
 _TAKEN_S = 30.0
 """How long to wait for the slot of a relay that was fenced, and may not know it yet."""
 
@@ -69,7 +74,7 @@ class SlotFeed:
         self._encoding = "UTF8"
         """Of the database, which text has that comes over the stream."""
         self._has_table = False
-        self._transaction = self._ordinal = 0
+        self._transaction = self._xid = self._ordinal = 0
         self._time_ms = 0
         self._is_open = False
         """True between the beginning and the end of a SQL transaction."""
@@ -133,6 +138,15 @@ class SlotFeed:
         origin = Origin(system, row[0], relay.slot_lsn, timeline, begins, relay.generation)
         return FoundSlot(self._name, origin, lsn_of(row[1]), history, lsn_of(row[2]))
 
+    async def keep_passed(self, place: Place) -> None:
+        """Take the xid of its rows away, so that they are not taken for rows that are in Kafka (`_clean_often`)."""
+        if place.xid is None:
+            return
+        try:
+            await self._open_sql().execute(_KEEP, [place.xid])
+        except database_error() as error:
+            raise lost(error) from error
+
     async def start(self, position: Position) -> None:
         self._origin = position.origin
         self._last_event, self._stored = position.last_event, position.place
@@ -179,13 +193,14 @@ class SlotFeed:
         way = "look at the server's log, and at the publication oncelog_outbox"
         if not self._is_open:
             return Place(f"what was committed after {lsn_text(self._received or self._stored)}", way)
-        kept = ". Its rows are in oncelog.outbox, unless they were deleted" if self._has_table else ""
+        kept = ". Its rows stay in oncelog.outbox (xid is null)" if self._has_table else ""
         position = Position(self._origin, self._transaction + 1, self._last_event, self._time_ms)
         return Place(
             f"event {self._ordinal + 1} of the SQL transaction at {lsn_text(self._transaction)}",
             "`oncelog outbox run --go-on` continues behind this SQL transaction: what it published is not written, "
             f"none of it{kept}",
             position,
+            self._xid if self._has_table else None,
         )
 
     def _on_keepalive(self, message: bytes, items: list[Item]) -> None:
@@ -212,7 +227,7 @@ class SlotFeed:
         elif kind == b"I":
             event = self._event_of_row(message, at)
         elif kind == b"B":
-            self._transaction, committed_us, _ = _BEGIN.unpack_from(message, at)
+            self._transaction, committed_us, self._xid = _BEGIN.unpack_from(message, at)
             self._time_ms, self._ordinal, self._is_open = _time_ms(committed_us), 0, True
             return
         elif kind == b"C":
@@ -286,7 +301,8 @@ class SlotFeed:
                     row = await one(connection, "select pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text")
                     snapshot, end = row[0], lsn_of(row[1])
                     await self._until_stored(end)
-                    # Rows without an xid were there before the slot, are in no topic, and stay (`sql.install`).
+                    # Rows without an xid are in no topic, and stay: they were there before the slot (`sql.install`),
+                    # or were passed by.
                     await connection.execute(
                         "delete from oncelog.outbox where pg_visible_in_snapshot(xid, %s::pg_snapshot)"
                         " and at <= now() - %s",
@@ -296,7 +312,7 @@ class SlotFeed:
             finally:
                 await connection.close()
         except database_error() as error:
-            raise lost(error) from error
+            raise lost(error, DELETION) from error
 
     async def _until_stored(self, place: int) -> None:
         while self._stored < place:

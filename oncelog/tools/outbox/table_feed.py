@@ -1,6 +1,7 @@
 """Events from the table alone, for databases whose log may not be read.
 
-Owns: how rows become batches, and the reading and deleting of them. Does not own: where to start (`position`).
+Owns: how rows become batches, and the reading and deleting of them. Does not own: where to start (`position`). A row
+that makes PostgreSQL fail a batch with it is found by reading the rows one by one, and becomes an event with a problem.
 
 Numbers of rows are not in the order of commits, so no position among them is safe: a row may be committed below one
 that was read. Instead the rows that are committed and in no batch get the number of the next one, in a transaction that
@@ -12,6 +13,7 @@ the first. The number of a batch is the position: it is made before Kafka has it
 """
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -20,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from oncelog.broker.storage.postgres.outbox_rows import MEASURED, READ
 from oncelog.broker.storage.postgres.produce import CHANNEL
 from oncelog.broker.storage.shared.tables import LARGEST_BYTES
-from oncelog.tools.outbox.events import Committed, Item, Texts, event_of_row
-from oncelog.tools.outbox.feed import Backlog, FeedLost, Place, lost
+from oncelog.tools.outbox.events import Committed, Item, Texts, event_of_row, event_of_unreadable
+from oncelog.tools.outbox.feed import DELETION, Backlog, FeedLost, Place, is_of_data, lost, text_of
 from oncelog.tools.outbox.position import FoundTable, Origin, OutboxError, Position, start_at_table
 from oncelog.tools.outbox.sql import check_server, connect, database_error, find_relay, one
 
@@ -40,15 +42,17 @@ with waiting as (
     update oncelog.outbox set batch = %(batch)s from counted
     where outbox.batch is null and coalesce(outbox.xid, '0') = counted.xid and counted.before < %(most)s
     returning coalesce(octet_length(value), 0)::bigint + coalesce(octet_length(key), 0)
-        + coalesce(pg_column_size(headers || '[]'::jsonb), 0) as size
+        + case when %(measures)s then coalesce(pg_column_size(headers || '[]'::jsonb), 0) else 0 end as size
 )
 select count(*), coalesce(sum(size), 0) from made"""
 _CHUNK_ROWS, _CHUNK_BYTES = 2_000, 4 << 20
 _LEAST_CLEAN_S, _CLEAN_S = 0.5, 60.0
 """How often rows are deleted: at most, and at least those that stay for a while."""
-_ROWS = f"""
-with batch as (select {MEASURED.format(largest=LARGEST_BYTES)} from oncelog.outbox where batch = %s)
+_READ = f"""
+with batch as (select {MEASURED.format(largest=LARGEST_BYTES)} from oncelog.outbox where {{}} = %s)
 select {READ.format(largest=LARGEST_BYTES)} from batch order by id"""
+_ROWS, _ROW = _READ.format("batch"), _READ.format("id")
+_IDS = "select id from oncelog.outbox where batch = %s order by id offset %s"
 _FIRST_ROWS = 20
 
 
@@ -63,6 +67,8 @@ class TableFeed:
         """The last batch that was handed over whole."""
         self._last_batch = 0
         self._rows: AsyncServerCursor[Any] | None = None
+        self._ids: deque[int] | None = None
+        """The rows of a batch that are read one by one."""
         self._ordinal = 0
         self._time_ms = 0
         self._encoding = "UTF8"
@@ -70,6 +76,8 @@ class TableFeed:
         self._chunk_rows = _FIRST_ROWS
         self._is_small = False
         """Whether the next batch is known to fit into memory."""
+        self._measures = True
+        """Whether headers are read for that."""
         self._next_clean_s = 0.0
 
     async def open(self, stored: Position | None, *, goes_on: bool, counts: bool) -> Position:
@@ -93,6 +101,9 @@ class TableFeed:
             position = error.resume
         return position
 
+    async def keep_passed(self, place: Place) -> None:
+        """Do nothing: none of its places can be passed."""
+
     async def start(self, position: Position) -> None:
         self._done = position.place
         try:
@@ -107,6 +118,8 @@ class TableFeed:
 
     async def next(self, timeout_s: float) -> Sequence[Item]:
         try:
+            if self._ids is not None:
+                return await self._next_row(self._ids)
             if self._rows is None:
                 if self._done == self._last_batch and not (timeout_s and await self._make_batch()):
                     if not timeout_s:  # what is committed meanwhile is the next transaction's
@@ -119,7 +132,41 @@ class TableFeed:
                 self._rows = await self._open_batch()
             return await self._chunk(self._rows)
         except database_error() as error:
+            if self._ids is None and is_of_data(error):
+                return await self._without(error)
             raise lost(error, self._place()) from error
+
+    async def _without(self, cause: Exception) -> Sequence[Item]:
+        """Return nothing, and read no more of what PostgreSQL cannot read. Raises FeedLost if it needs that."""
+        try:
+            if self._done < self._last_batch:
+                await self._connection().rollback()
+                self._rows = None
+                found = await self._connection().execute(_IDS, [self._done + 1, self._ordinal])
+                self._ids = deque(number for (number,) in await found.fetchall())
+            elif self._measures:
+                self._measures = False
+            else:
+                raise lost(cause, self._place()) from cause
+        except database_error() as error:
+            raise lost(error, self._place()) from error
+        return ()
+
+    async def _next_row(self, ids: deque[int]) -> Sequence[Item]:
+        if not ids:
+            self._ids = None
+            return [self._end()]
+        number = ids.popleft()
+        try:
+            found = await self._connection().execute(_ROW, [number])
+            return self._events(await found.fetchall())[0]
+        except database_error() as error:
+            if not is_of_data(error):
+                raise
+            identity = self._done + 1, self._ordinal
+            self._ordinal += 1
+            self._time_ms = self._time_ms or time.time_ns() // 1_000_000
+            return [event_of_unreadable(identity, number, text_of(error))]
 
     def _place(self) -> Place:
         """What is read next."""
@@ -145,14 +192,15 @@ class TableFeed:
                 self._is_small = False
                 return True
             # A statement of its own: it sees what was committed until the row was locked.
-            made = await (await connection.execute(_BATCH, {"batch": row[0] + 1, "most": _MOST_ROWS})).fetchone()
+            limits = {"batch": row[0] + 1, "most": _MOST_ROWS, "measures": self._measures}
+            made = await (await connection.execute(_BATCH, limits)).fetchone()
             count, size_bytes = made or (0, 0)
             if count:
                 await connection.execute(
                     "update oncelog.relays set last_batch = %s where name = %s", [row[0] + 1, self._name]
                 )
                 self._last_batch = row[0] + 1
-                self._is_small = count <= _CHUNK_ROWS and size_bytes <= _CHUNK_BYTES
+                self._is_small = self._measures and count <= _CHUNK_ROWS and size_bytes <= _CHUNK_BYTES
             return bool(count)
 
     async def _open_batch(self) -> "AsyncServerCursor[Any]":
@@ -212,7 +260,7 @@ class TableFeed:
                 [position.place, timedelta(seconds=self._keep_s)],
             )
         except database_error() as error:
-            raise lost(error) from error
+            raise lost(error, DELETION) from error
 
     async def backlog(self) -> Backlog:
         if self._rows is not None:

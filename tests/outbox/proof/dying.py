@@ -13,6 +13,8 @@ from importlib import import_module
 from random import SystemRandom
 from typing import Any
 
+from oncelog.tools.outbox import relay
+
 MOMENTS = ("before", "during", "after")
 _DURING_S = 0.003
 _COMMON = {
@@ -80,6 +82,7 @@ def _die() -> None:
 def main() -> None:
     from oncelog.cli import main as run
 
+    relay._STORE_S = 0.0  # a place without an event is stored at once, so that it is what the next relay begins with
     step, moment, nth, *arguments = sys.argv[1:]
     carriers = [steps for steps in STEPS.values() if step in steps]
     for place in {steps[step] for steps in carriers}:  # of both feeds, one of which runs

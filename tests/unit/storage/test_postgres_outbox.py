@@ -9,6 +9,7 @@ import pytest
 
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, RowsGone, Statements
 from oncelog.broker.storage.shared.tables import AppendRound, LookAtOutbox, ReadRounds, RefuseRows, WaitingRows
+from tests.support.postgres import losing_what_is_out_of_line
 from tests.unit.storage.stores import new_schema
 from tests.unit.storage.test_postgres import _of, _statements, _take, _until
 
@@ -154,14 +155,7 @@ async def test_a_row_whose_value_the_database_has_lost_is_moved_without_it_and_t
         epoch = await _take(statements)
         await sql.execute("alter table oncelog_outbox alter value set storage external")
         one, two = await _produce(sql, "x" * 10_000, "two")
-        place = await sql.fetchval(
-            "select reltoastrelid::regclass::text from pg_class where oid = 'oncelog_outbox'::regclass"
-        )
-        kind = f"update pg_class set relkind = $1 where oid = '{place}'::regclass"
-        await sql.execute("set allow_system_table_mods = on")
-        await sql.execute(kind, b"r")
-        await sql.execute(f"truncate {place}")
-        await sql.execute(kind, b"t")
+        await sql.execute(losing_what_is_out_of_line("oncelog_outbox"))
         seen = await _of(statements.ask(_ALL))
         assert "for toast value" in seen.problem
         await _of(statements.write(RefuseRows(epoch, ((one, "why"), (two, "why else")))))
