@@ -15,16 +15,11 @@ import pytest
 from oncelog.testing import Broker
 from tests.support.interrupts import interruptible
 from tests.support.patience import PATIENCE_S, until
-from tests.support.postgres import Postgres, need_programs, open_directory, started
+from tests.support.postgres import Postgres, need_programs, open_directory
 
 psycopg = pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "oncelog", "outbox"]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    yield from started({"fsync": "off"})
 
 
 @pytest.fixture
@@ -163,3 +158,34 @@ def test_a_server_without_logical_decoding_is_told_how_to_have_it(broker: Broker
 )
 def test_a_wrong_option_says_what_it_takes(arguments: list[str], sentence: str) -> None:
     assert sentence in call(*arguments, code=2)
+
+
+def test_doctor_says_of_each_relay_whether_it_has_ended_and_why(dsn: str, broker: Broker) -> None:
+    """Without one, what to do; with one that has ended for an event, the event; with a slot that is gone, that."""
+    to = ("-b", broker.bootstrap_servers)
+
+    def findings() -> dict[str, tuple[str, str]]:
+        command = [sys.executable, "-m", "oncelog", "doctor", *to, "--outbox", dsn, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE_S)
+        found = {each["check"]: (each["result"], each["detail"]) for each in json.loads(done.stdout)}
+        is_wrong = any(result == "wrong" for result, _ in found.values())
+        assert done.returncode == (1 if is_wrong else 0), done.stderr
+        return {check: each for check, each in found.items() if check.startswith(("outbox", "relay"))}
+
+    assert findings() == {"outbox": ("look", "none is installed there: `oncelog outbox install DSN`")}
+    call("install", dsn)
+    fine = ("ok", "it has ended for no reason of its own")
+    assert findings() == {"relay oncelog_outbox": fine}
+    produce(dsn, "never", topic="missing")
+    call("run", dsn, *to, code=2)
+    ((result, detail),) = findings().values()
+    assert result == "wrong" and "event 1 of the SQL transaction at" in detail
+    assert "there is no topic 'missing'" in detail and "--refuse-to" in detail
+    broker.create_topic("missing")
+    with running(dsn, *to) as process:
+        assert "Relaying" in line(process.stdout)
+        assert findings() == {"relay oncelog_outbox": fine}
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        until(lambda: connection.execute("select bool_or(active) from pg_replication_slots").fetchone() == (False,))
+        connection.execute("select pg_drop_replication_slot('oncelog_outbox')")
+    assert findings() == {"relay oncelog_outbox": ("wrong", "its slot is gone")}
