@@ -114,6 +114,23 @@ def test_its_numbers_are_those_of_the_code() -> None:
     assert f"than {LARGEST_BYTES >> 20} MiB" in PAGE
 
 
+def test_a_row_that_can_be_neither_taken_nor_moved_is_left_and_named(
+    postgres: Postgres, shop: str, start_daemon: Start
+) -> None:
+    """Whatever keeps it from the table of refused rows: others are taken past it, and an operator sees it."""
+    daemon = start_daemon(*_overrides(shop, "oncelog"))
+    _send(daemon, "topic", b"first")
+    with psycopg.connect(shop, autocommit=True) as connection:
+        connection.execute("alter table oncelog.oncelog_outbox_refused add check (topic <> 'missing')")
+        connection.execute("select oncelog.produce('missing', 'k', 'never'), oncelog.produce('topic', 'k', 'second')")
+        connection.execute("select oncelog.produce('topic', 'k', 'third')")
+        until(lambda: _values(daemon, "topic") == [b"first", b"second", b"third"])
+        connection.execute("update oncelog.oncelog_outbox set at = at - interval '2 minutes'")
+    said = json.loads(_oncelog("outbox", "status", shop, "-b", daemon.bootstrap, "--json").stdout)
+    assert (said["lag_rows"], "outbox.row_left" in said["trouble"]) == (1, True)
+    assert "outbox.row_left" in daemon.log and "violates check constraint" in daemon.log
+
+
 def test_a_row_that_waits_for_long_is_in_trouble_for_status_and_doctor(postgres: Postgres, shop: str) -> None:
     """No broker leads: nothing takes it."""
     with Broker(storage=shop, config={"oncelog.postgres.schema": "oncelog"}):

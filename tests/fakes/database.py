@@ -25,6 +25,7 @@ from oncelog.broker.storage.shared.tables import (
     DropAside,
     DropChunks,
     DropNode,
+    Failing,
     FetchChunk,
     FindRound,
     Followed,
@@ -108,6 +109,8 @@ class Database:
     outbox: dict[int, OutboxRow] = field(default_factory=dict)
     unreadable: set[int] = field(default_factory=set)
     """The rows of the outbox at which each question fails that reads them."""
+    unmovable: set[int] = field(default_factory=set)
+    """Those that the table for refused ones does not take."""
     refused_rows: dict[int, tuple[OutboxRow, str]] = field(default_factory=dict)
     """With the reasons."""
     replaced: dict[int, bytes] = field(default_factory=dict)
@@ -229,7 +232,7 @@ class Database:
         rows: list[OutboxRow] = []
         before_bytes = 0
         wanted = self.outbox.keys() if statement.ids is None else self.outbox.keys() & set(statement.ids)
-        first = sorted(wanted)[: statement.row_count]
+        first = sorted(wanted - set(statement.left))[: statement.row_count]
         if not self.unreadable.isdisjoint(first):
             return WaitingRows((), 0, "one of them cannot be read")
         for row_id in first:
@@ -241,9 +244,11 @@ class Database:
         return WaitingRows(rows, 0)
 
     def list_outbox(self, statement: ListOutbox) -> list[int]:
-        return sorted(self.outbox)[: statement.row_count]
+        return sorted(self.outbox.keys() - set(statement.left))[: statement.row_count]
 
     def refuse_rows(self, statement: RefuseRows) -> bool:
+        if not self.unmovable.isdisjoint(self.outbox.keys() & {row_id for row_id, _ in statement.reasons}):
+            raise Failing("it violates a check constraint")
         for row_id, reason in statement.reasons:
             if row_id in self.outbox:
                 self.refused_rows[row_id] = self.outbox.pop(row_id), reason

@@ -23,6 +23,7 @@ from oncelog.broker.storage.shared.tables import (
     DeleteLogs,
     DropChunks,
     DropNode,
+    Failing,
     FetchChunk,
     FindRound,
     GiveBackLease,
@@ -344,7 +345,7 @@ class FakeTables:
     def _executed(self, database: Database, statement: Statement[Any]) -> Completion[Any]:
         try:
             return Completion.of(self._execute(database, statement))
-        except (NewerTables, Refused, RoundsLost) as refusal:
+        except (Failing, NewerTables, Refused, RoundsLost) as refusal:
             return Completion.failed(refusal)
 
     def _execute(self, database: Database, statement: Statement[Any]) -> Any:

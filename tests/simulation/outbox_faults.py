@@ -154,7 +154,13 @@ def refuse_the_first_row_for_one_that_cannot_be_read(patch: pytest.MonkeyPatch) 
     patch.setattr(Feeder, "_find_unreadable", hasty)
 
 
+def try_for_ever_to_move_a_row(patch: pytest.MonkeyPatch) -> None:
+    """As a broker does that waits for any error to pass."""
+    patch.setattr(SharedOutbox, "_leave", lambda self, row_id, error: None)
+
+
 PLANTS: list[Plant] = [
+    try_for_ever_to_move_a_row,
     look_again_at_what_cannot_be_read,
     refuse_the_first_row_for_one_that_cannot_be_read,
     delete_in_a_statement_before,

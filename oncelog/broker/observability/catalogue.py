@@ -165,7 +165,8 @@ OF_TABLES = (
     Family("tables_lease_left_seconds", GAUGE, "Until the lease is over, if it is not renewed"),
     Family("outbox_rows", COUNTER, "Rows of SQL transactions that became records (`oncelog.produce`)"),
     Family("outbox_refused_rows", COUNTER, "Rows that were moved to oncelog_outbox_refused"),
-    Family("outbox_failed_looks", COUNTER, "Looks for such rows that failed; the log says why"),
+    Family("outbox_failed_looks", COUNTER, "Looks for such rows, and moves of them, that failed; the log says why"),
+    Family("outbox_left_rows", GAUGE, "Rows that can be neither taken nor moved; the log names them"),
     Family("outbox_wait_seconds", GAUGE, "How long the oldest row waits; 0 if none does"),
 )
 """With `oncelog.storage=postgres`; `LogStore.figures` has a number for each."""

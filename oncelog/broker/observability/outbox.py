@@ -12,6 +12,10 @@ _FAILED = (
 _UNREADABLE = (
     "the row was moved to oncelog_outbox_refused as it is: oncelog.produce did not write it, or one of an older release"
 )
+_LEFT = (
+    "the row stays in oncelog_outbox, and others are taken past it: mend what keeps it from oncelog_outbox_refused, or "
+    "delete the row; it is tried again every ten minutes"
+)
 
 
 class OutboxLog:
@@ -34,3 +38,7 @@ class OutboxLog:
     def on_unreadable(self, row_id: int, error: str) -> None:
         """A row was found that makes each look fail."""
         self._log.warning("outbox.row_refused", row=row_id, error=error, data_dir=self._data_dir, message=_UNREADABLE)
+
+    def on_left(self, row_id: int, error: str) -> None:
+        """A row was found that can be neither taken nor moved aside."""
+        self._log.warning("outbox.row_left", row=row_id, error=error, data_dir=self._data_dir, message=_LEFT)

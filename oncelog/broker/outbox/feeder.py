@@ -6,8 +6,8 @@ Owns: when rows are looked for. Does not own: what becomes of each (`rows`), the
 - Whatever a turn appends, the round of that turn deletes its rows: nothing comes in between.
 - What wakes it may be missed: it looks every `_POLL_MS`, and at once after a look that has found rows.
 - A row that makes PostgreSQL fail each look with it holds up no others: it is found by looking at the rows one by one,
-  and moved aside inside PostgreSQL, without what PostgreSQL itself cannot read. Any other failure is
-  reported, and looked at again.
+  and moved aside inside PostgreSQL, without what PostgreSQL itself cannot read, or left if that fails, too. Any other
+  failure, of a look or of a move, is reported, and looked at again.
 
 Records are as those of a producer without a transaction, uncompressed, with the time at which they were produced. No
 quota holds them back, and no access-control list is asked: who may produce them is a right in PostgreSQL.
@@ -52,6 +52,9 @@ class LookListener(Protocol):
     def on_unreadable(self, row_id: int, error: str) -> None:
         """This row made looks fail, and is moved aside."""
 
+    def on_left(self, row_id: int, error: str) -> None:
+        """This row cannot be moved aside, and is left where it is."""
+
 
 class Feeder:
     def __init__(
@@ -79,7 +82,7 @@ class Feeder:
         self._looks = 0
         self._is_over = False
         store.watch_failure(self.stop)
-        self._outbox.watch(self._wake)
+        self._outbox.watch(self._wake, self._on_left)
 
     def start(self) -> None:
         self._look()
@@ -115,9 +118,18 @@ class Feeder:
             self._listener.on_passed()
         rows = seen.result().rows
         in_flight = self._feed(rows) if rows else []
-        # Without any there are no rows, or their logs cannot be written now. What fails is found again.
-        has_ended = all_of(in_flight)
-        has_ended.then(lambda ended: self._end_look(may_be_more=bool(in_flight) and ended.error is None))
+        all_of(in_flight).then(lambda ended: self._on_ended(ended, has_some=bool(in_flight)))
+
+    def _on_ended(self, ended: Completion[list[None]], *, has_some: bool) -> None:
+        """`has_some`: without any there are no rows, or their logs cannot be written now."""
+        if ended.error is not None:  # a move: the rows are found again
+            self._on_failed(str(ended.error))
+        else:
+            self._end_look(may_be_more=has_some)
+
+    def _on_left(self, row_id: int, error: str) -> None:
+        if self._listener is not None:
+            self._listener.on_left(row_id, error)
 
     def _on_failed(self, error: str) -> None:
         if self._is_over:

@@ -81,7 +81,8 @@ async def _trouble_of(connection: Any, lag_s: float) -> str | None:
     except sql.database_error() as error:
         return f"the rows cannot be read: {text_of(error)}"
     if lag_s > _LATE_S:
-        return "the oldest row waits: the broker's log says why (outbox.look_failed, database.away), or no broker leads"
+        events = "outbox.look_failed, outbox.row_left, database.away"
+        return f"the oldest row waits: the broker's log says why ({events}), or no broker leads"
     return None
 
 

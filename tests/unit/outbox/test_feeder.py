@@ -231,6 +231,7 @@ def test_a_row_at_which_each_look_fails_is_found_moved_aside_and_holds_up_no_oth
     class Listener:
         def on_failed(self, error: str) -> None: ...
         def on_passed(self) -> None: ...
+        def on_left(self, row_id: int, error: str) -> None: ...
         def on_unreadable(self, row_id: int, error: str) -> None:
             said.append((row_id, error))
 
@@ -254,6 +255,7 @@ def test_what_fails_after_a_stop_is_no_failed_look() -> None:
             failures.append(error)
 
         def on_passed(self) -> None: ...
+        def on_left(self, row_id: int, error: str) -> None: ...
         def on_unreadable(self, row_id: int, error: str) -> None:
             world.feeder.stop()
 
@@ -274,3 +276,53 @@ def test_headers_that_no_record_of_the_topic_could_have_are_refused_as_they_came
     world.commit(world.row(topic="small", headers=f"[{pairs}]"), world.row(b"good", topic="small"))
     assert world.values(topic="small") == [b"good"]
     assert world.reasons == ["it has 1 bytes, and small takes 1,000 (max.message.bytes)"]
+
+
+def test_a_row_that_can_be_neither_taken_nor_moved_is_left_and_holds_up_no_other() -> None:
+    """The listener gets it with the reason; it is tried again every ten minutes."""
+    world = World()
+    left: list[tuple[int, str]] = []
+
+    class Listener:
+        def on_failed(self, error: str) -> None: ...
+        def on_passed(self) -> None: ...
+        def on_unreadable(self, row_id: int, error: str) -> None: ...
+        def on_left(self, row_id: int, error: str) -> None:
+            left.append((row_id, error))
+
+    world.feeder._listener = Listener()
+    database = world.virtual.database
+    unreadable, untaken = world.row(partition=0), world.row(topic="missing")
+    database.unreadable, database.unmovable = {unreadable.id}, {unreadable.id, untaken.id}
+    world.commit(world.row(b"0", partition=0), unreadable, untaken, world.row(b"1", partition=0))
+    world.commit(world.row(topic="missing"), world.row(b"2", partition=0))
+    assert world.values() == [b"0", b"1", b"2"]
+    assert (world.waiting, len(world.reasons)) == ([unreadable.id, untaken.id], 1)
+    why = "it violates a check constraint"
+    assert left == [(unreadable.id, why), (untaken.id, why)]
+    figures = world.virtual.store.figures()
+    assert (figures["outbox_left_rows"], figures["outbox_refused_rows"]) == (2, 1)
+    database.unreadable, database.unmovable = set(), set()
+    world.virtual.time.advance(601_000)
+    assert (world.waiting, len(world.reasons)) == ([], 2)
+
+
+def test_a_move_that_fails_for_want_of_something_is_reported_and_tried_again() -> None:
+    world = World()
+    failures: list[str] = []
+
+    class Listener:
+        def on_failed(self, error: str) -> None:
+            failures.append(error)
+
+        def on_passed(self) -> None: ...
+        def on_unreadable(self, row_id: int, error: str) -> None: ...
+        def on_left(self, row_id: int, error: str) -> None: ...
+
+    world.feeder._listener = Listener()
+    world.virtual.tables.refused = (RefuseRows,)
+    world.commit(world.row(topic="missing"))
+    assert failures and world.virtual.store.figures()["outbox_failed_looks"] == len(failures)
+    world.virtual.tables.refused = ()
+    world.virtual.time.advance(2_000)
+    assert (world.waiting, world.reasons) == ([], ["there is no topic missing"])

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, RowsGone, Statements
-from oncelog.broker.storage.shared.tables import AppendRound, LookAtOutbox, ReadRounds, RefuseRows, WaitingRows
+from oncelog.broker.storage.shared.tables import (
+    AppendRound,
+    Failing,
+    ListOutbox,
+    LookAtOutbox,
+    ReadRounds,
+    RefuseRows,
+    WaitingRows,
+)
 from tests.support.postgres import losing_what_is_out_of_line
 from tests.unit.storage.stores import new_schema
 from tests.unit.storage.test_postgres import _of, _statements, _take, _until
@@ -164,6 +172,20 @@ async def test_a_row_whose_value_the_database_has_lost_is_moved_without_it_and_t
         assert lost[:3] == (one, None, None) and lost[3].startswith("why; its key, value and headers are not kept, as ")
         assert whole == (two, b"key", b"two", "why else")
         assert await _waiting(statements) == []
+
+
+async def test_a_row_that_its_table_does_not_take_is_said_to_fail_and_looks_pass_it_by_that_name_it() -> None:
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as statements, _connection(dsn, schema) as sql:
+        epoch = await _take(statements)
+        await sql.execute("alter table oncelog_outbox_refused add check (reason <> 'why')")
+        one, two = await _produce(sql, "one", "two")
+        with pytest.raises(Failing, match="violates check constraint"):
+            await _of(statements.write(RefuseRows(epoch, ((one, "why"), (two, "why else")))))
+        assert await _waiting(statements) == [b"one", b"two"]
+        assert await _of(statements.ask(ListOutbox(10, (one,)))) == [two]
+        found = await _of(statements.ask(LookAtOutbox(1_000, 1_000_000, 1_000_000, left=(one,))))
+        assert [row.value for row in found.rows] == [b"two"]
 
 
 async def test_a_notification_comes_when_a_transaction_commits_also_over_a_new_connection() -> None:

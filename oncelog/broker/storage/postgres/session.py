@@ -17,7 +17,7 @@ import asyncpg
 
 from oncelog.broker.storage.postgres.asked import LOOK, SETTINGS, WISHES, NotAsAsked, check_session, search_path
 from oncelog.broker.storage.shared.statements import RoundsLost
-from oncelog.broker.storage.shared.tables import NewerTables, Refused, Unanswered
+from oncelog.broker.storage.shared.tables import Failing, NewerTables, Refused, Unanswered
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Coroutines, Scheduler
 
@@ -179,7 +179,7 @@ class Session:
             self._connection = None
             raise Unanswered(f"PostgreSQL: {str(error) or type(error).__name__}") from error
         except asyncpg.PostgresError as error:
-            raise OSError(f"PostgreSQL: {error}") from error
+            raise Failing(f"PostgreSQL: {error}") from error
 
     def run_now(self, ask: Ask[T]) -> T:
         """Over a connection of its own. Raises as `run` fails."""

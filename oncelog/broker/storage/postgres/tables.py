@@ -16,7 +16,6 @@ from uuid import UUID
 
 from asyncpg import (
     Connection,
-    DataCorruptedError,
     DataError,
     InternalServerError,
     LockNotAvailableError,
@@ -121,11 +120,12 @@ from oncelog_leader where id = 1
 _WAITING = f"""
 with first as (
   select {MEASURED.format(largest="$3")} from oncelog_outbox
-  where $4::bigint[] is null or id = any($4::bigint[]) order by id limit $1),
+  where ($4::bigint[] is null or id = any($4::bigint[])) and id <> all($5::bigint[]) order by id limit $1),
 sums as (select *, sum(size) over (order by id) - size as before from first)
 select {READ.format(largest="$3")}, extract(epoch from clock_timestamp() - at)::float * 1000
 from sums where before < $2 order by id
 """
+_IDS = "select id from oncelog_outbox where id <> all($2::bigint[]) order by id limit $1"
 _UNREADABLE = (DataError, ProgramLimitExceededError, InternalServerError)
 """What a value is to blame for, and neither the connection nor the server."""
 _REFUSE = """
@@ -271,7 +271,7 @@ async def _find_round(connection: Connection, statement: FindRound) -> _Promised
 async def _look_at_outbox(connection: Connection, statement: LookAtOutbox) -> WaitingRows:
     limits = statement.row_count, statement.size_bytes, statement.largest_bytes
     try:
-        found = await connection.fetch(_WAITING, *limits, statement.ids)
+        found = await connection.fetch(_WAITING, *limits, statement.ids, statement.left)
     except _UNREADABLE as error:
         return WaitingRows((), 0, f"PostgreSQL: {error}")
     encoding = connection.get_settings().server_encoding
@@ -294,18 +294,18 @@ def _outbox_row(
 
 
 async def _list_outbox(connection: Connection, statement: ListOutbox) -> list[int]:
-    rows = await connection.fetch("select id from oncelog_outbox order by id limit $1", statement.row_count)
+    rows = await connection.fetch(_IDS, statement.row_count, statement.left)
     return [row_id for (row_id,) in rows]
 
 
 async def _refuse_rows(connection: Connection, statement: RefuseRows) -> None:
-    with suppress(DataCorruptedError):
+    with suppress(InternalServerError):
         await _move_refused(connection, statement.reasons)
         return
     for row_id, reason in statement.reasons:  # a move reads what is out of line
         try:
             await _move_refused(connection, [(row_id, reason)])
-        except DataCorruptedError as error:
+        except InternalServerError as error:
             why = f"{reason}; its key, value and headers are not kept, as PostgreSQL cannot read them: {error}"
             await _move_refused(connection, [(row_id, why)], _BARE)
 

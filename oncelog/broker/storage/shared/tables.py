@@ -45,6 +45,10 @@ class Refused(OSError):
         return str(self.strerror)  # the number is of one reason among others
 
 
+class Failing(OSError):
+    """The database fails at the statement itself, for want of nothing: it has not happened, and would fail again."""
+
+
 class NewerTables(OSError):
     """A newer release has changed the tables: this one cannot know what they mean."""
 
@@ -391,13 +395,16 @@ class LookAtOutbox(Statement[WaitingRows]):
     """Rows that are larger come without key, value and headers."""
     ids: tuple[int, ...] | None = None
     """Only these."""
+    left: tuple[int, ...] = ()
+    """None of these."""
 
 
 @dataclass(frozen=True)
 class ListOutbox(Statement[Sequence[int]]):
-    """The ids of the first rows that wait: at most so many. Nothing else of them is read."""
+    """The ids of the first rows that wait: at most so many, none of `left`. Nothing else of them is read."""
 
     row_count: int
+    left: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
