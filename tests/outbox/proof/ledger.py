@@ -3,6 +3,9 @@
 An event is named by its writer, its transaction and its number there. It changes a row, and has the row's version:
 the lock of a row is held until the commit, so versions are in the order of commits. What is rolled back, whole or to a
 savepoint, its writer knows. Of a commit without an answer only the database knows, and it is the one that is asked.
+
+Some have headers of `HEADER_BYTES`, and some must be put aside with a reason, once: they are of no item. What
+`oncelog.produce` must refuse, headers that are not UTF-8, is counted with what is rolled back.
 """
 
 import threading
@@ -14,6 +17,14 @@ from typing import Any, NamedTuple
 ITEMS = 60
 TOPICS = {"orders": 3, "stock": 1, "mail": 2}
 """With their partitions."""
+HEADER_BYTES, HEADER_EACH = 20_000, 50
+"""Each so many versions of a row it has such a header, which takes a few hundred bytes of a table."""
+ASIDE = -1
+"""The item of what must be put aside."""
+REFUSED = "proof.refused"
+"""Where a relay puts it."""
+_NO_PAIRS = "insert into {table} (topic, key, value, headers) values (target, 'k', convert_to(event, 'UTF8'), '1');"
+_NO_TOPIC = "perform oncelog.produce('missing', 'k', event);"
 _WRITERS = 4
 _PAUSE_S = 0.1
 _SCHEMA = """
@@ -25,7 +36,19 @@ declare changed int; target text;
 begin
     update proof.items set version = version + 1 where id = item returning version, topic into changed, target;
     insert into proof.produced values (event, item, changed);
-    perform oncelog.produce(target, item::text, event || ' ' || item || ' ' || changed);
+    perform oncelog.produce(
+        target, item::text, event || ' ' || item || ' ' || changed,
+        case when changed % {each} = 0 then jsonb_build_object('h', repeat('x', {size})) end
+    );
+end $$;
+create function proof.aside(event text, target text) returns void language plpgsql as $$ begin
+    insert into proof.produced values (event, {aside}, 0);
+    {put}
+end $$;
+create function proof.never(event text, target text) returns void language plpgsql as $$ begin
+    perform oncelog.produce(target, 'k', event, jsonb_build_object('h', convert_from('\\xff', 'SQL_ASCII')));
+    raise 'headers that are not UTF-8 were taken';
+exception when character_not_in_repertoire then null;
 end $$
 """
 
@@ -46,6 +69,10 @@ class Ledger:
     prefix: str
     """Of the topics."""
     seed: int
+    table: str | None = None
+    """Where events can be inserted by hand that are none; None: one that must be put aside is of no topic."""
+    has_aside: bool = True
+    """Whether there are some that must be put aside."""
     rate: float = 300.0
     """Commits a second, of all writers."""
     writers: list["Writer"] = field(default_factory=list)
@@ -53,7 +80,8 @@ class Ledger:
     def create(self) -> None:
         """Makes the tables; `oncelog outbox install` was before."""
         with connected(self.dsn) as connection:
-            connection.execute(_SCHEMA)
+            put = _NO_TOPIC if self.table is None else _NO_PAIRS.format(table=self.table)
+            connection.execute(_SCHEMA.format(each=HEADER_EACH, size=HEADER_BYTES, aside=ASIDE, put=put))
             topics = [*TOPICS]
             for item in range(ITEMS):
                 topic = f"{self.prefix}.{topics[item % len(topics)]}"
@@ -126,6 +154,15 @@ class Writer(threading.Thread):
             never = f"{self._number}.{number}.never"
             self.rolled_back.append(never)
             statements += ["savepoint here", _changes([never], [ITEMS - 1]), "rollback to here"]
+        topic = f"{self._ledger.prefix}.{self._random.choice([*TOPICS])}"
+        if self._random.random() < 0.02:
+            never = f"{self._number}.{number}.not UTF-8"
+            self.rolled_back.append(never)
+            statements.append(f"select proof.never('{never}', '{topic}')")
+        if self._ledger.has_aside and kept and self._random.random() < 0.02:
+            aside = f"{self._number}.{number}.aside"
+            kept = [*kept, aside]
+            statements.append(f"select proof.aside('{aside}', '{topic}')")
         if self._random.random() < 0.03:
             statements.append(f"select pg_sleep({self._random.uniform(0.005, 0.05):.3f})")
         statements.append("commit" if kept else "rollback")
@@ -146,4 +183,4 @@ def connected(dsn: str) -> Any:
     """A connection, each of whose statements commits by itself."""
     import psycopg
 
-    return psycopg.connect(dsn, autocommit=True)
+    return psycopg.connect(dsn, autocommit=True, client_encoding="UTF8")

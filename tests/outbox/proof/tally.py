@@ -85,9 +85,11 @@ _BEGINNING = """# The outbox under kill -9
 
 Written by `make outbox-proof` from the run's results. Four writers commit some 300 SQL transactions a second, of 1 to 4
 events, some of 200, over three topics; one in ten is rolled back, one in ten to a savepoint, some wait before their
-commit. Each keeps in a table of the same SQL transaction what it published. Afterwards the topics are read at
-read_committed and compared with that table, event by event; for each row of the database the events must be in the
-order of its commits.
+commit. One event in fifty has a header of 20 kB. Some must be put aside with the reason, once, and count as events: of
+a topic that is not there, or rows whose headers are none. The database is SQL_ASCII, and some headers are not UTF-8:
+`oncelog.produce` must refuse them, and they count as rolled back. Each writer keeps in a table of the same SQL
+transaction what it published. Afterwards the topics are read at read_committed, with what was put aside, and compared
+with that table, event by event; for each row of the database the events must be in the order of its commits.
 """
 
 

@@ -13,7 +13,16 @@ from random import Random
 from oncelog.client import Consumer, TopicPartition
 from oncelog.client.admin.client import Admin
 from oncelog.client.admin.descriptions import NewTopic
-from tests.outbox.proof.ledger import TOPICS, Change, Ledger, connected
+from tests.outbox.proof.ledger import (
+    ASIDE,
+    HEADER_BYTES,
+    HEADER_EACH,
+    REFUSED,
+    TOPICS,
+    Change,
+    Ledger,
+    connected,
+)
 from tests.outbox.proof.nodes import Nodes
 from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, ROUND, ROUNDS, Relay, command_of, install
 from tests.support.daemon import Daemon
@@ -75,7 +84,8 @@ class World:
     def __post_init__(self) -> None:
         self.random = Random(f"{self.seed} {self.name}")
         self._servers = [self.server]
-        self.ledger = Ledger(self.dsn, self.name, self.seed)
+        table = "oncelog.oncelog_outbox" if self.kind in ROUNDS else None if self.carrier == "wal" else "oncelog.outbox"
+        self.ledger = Ledger(self.dsn, self.name, self.seed, table, self.kind in (*CARRIERS, *ROUNDS))
 
     @property
     def carrier(self) -> str:
@@ -94,7 +104,8 @@ class World:
     def open(self) -> Iterator["World"]:
         """Makes the database, the topics, the outbox and the ledger, and starts the writers."""
         with connected(self.server.dsn) as connection:
-            connection.execute(f"create database {self.name}")
+            encoding = "template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'"
+            connection.execute(f"create database {self.name} {encoding}")
         if self.kind not in ROUNDS:
             yield from self._opened()
             return
@@ -140,6 +151,8 @@ class World:
                 connection.execute(f"select {act} from pg_replication_slots where slot_name = %s", [self.name])
 
     def start_relay(self, *options: str, dies: tuple[str, ...] = ()) -> Relay:
+        if self.kind in CARRIERS:
+            options = *options, "--refuse-to", f"table:{REFUSED}"
         command = command_of(self.kind, self.dsn, self.name, self.broker.bootstrap, *options, dies=dies)
         self.relay = Relay(command, self.directory / f"{self.name}.log")
         return self.relay
@@ -163,7 +176,7 @@ class World:
             await consumer.seek_to_beginning(*places)
             heard_s = time.monotonic()
             while awaited and time.monotonic() - heard_s < _QUIET_S:
-                fresh = await self._poll(consumer)
+                fresh = await self._poll(consumer) + self._aside(found)
                 if fresh:
                     heard_s = time.monotonic()
                     found += fresh
@@ -173,14 +186,27 @@ class World:
             ends = await consumer.end_offsets(places)
             while await _is_behind(consumer, ends):
                 found += await self._poll(consumer)
-        return found
+        return found + self._aside(found)
+
+    def _aside(self, known: Sequence[Change]) -> list[Change]:
+        """What was put aside, beside what is known of it."""
+        if not self.ledger.has_aside:
+            return []
+        table = "oncelog.oncelog_outbox_refused" if self.kind in ROUNDS else REFUSED
+        with connected(self.dsn) as connection:
+            if connection.execute("select to_regclass(%s)", [table]).fetchone() == (None,):
+                return []
+            rows = Counter(bytes(value).decode() for (value,) in connection.execute(f"select value from {table}"))
+        rows.subtract(each.event for each in known if each.item == ASIDE)
+        return [Change(event, ASIDE, 0) for event in (+rows).elements()]
 
     async def _poll(self, consumer: Consumer) -> list[Change]:
         found = []
         for record in await consumer.poll(_POLL_MS):
             event, item, version = (record.value or b"").decode().split(" ")
-            if (record.key or b"").decode() != item:
-                raise RuntimeError(f"{record} has another key")
+            headers = [] if int(version) % HEADER_EACH else [("h", b"x" * HEADER_BYTES)]
+            if (record.key or b"").decode() != item or [*record.headers] != headers:
+                raise RuntimeError(f"{record} has another key, or other headers")
             found.append(Change(event, int(item), int(version)))
         return found
 
@@ -189,7 +215,7 @@ class World:
         rolled_back = self.ledger.rolled_back()
         versions: dict[int, list[int]] = {}
         for change in read:
-            if change.event in there:
+            if change.event in there and change.item != ASIDE:
                 versions.setdefault(change.item, []).append(change.version)
         return Counted(
             commits=sum(writer.commits for writer in self.ledger.writers),
