@@ -18,7 +18,7 @@ from oncelog.broker.assembly.postgres import terms_of
 from oncelog.broker.assembly.standby import assemble_standby
 from oncelog.broker.cluster.nodes import Nodes
 from oncelog.broker.config.settings import load_config
-from oncelog.broker.observability.space import TABLES, SpaceLog
+from oncelog.broker.observability.troubles import TroubleLog
 from oncelog.broker.requests.context import Peer
 from oncelog.broker.requests.dispatch import Dispatcher
 from oncelog.broker.requests.parts import Broker
@@ -335,7 +335,7 @@ class VirtualProcess:
                 ),
                 self._around.sizes(),
                 succession.terms,
-                SpaceLog(self._log, "tables", TABLES),
+                TroubleLog(self._log, "tables"),
                 held=succession.held,
             )
             assembling = assemble(self._config, system, self._log, None, store, succession)

@@ -9,10 +9,7 @@ from typing import Any
 
 from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartError
 from oncelog.broker.log.store import LogStore
-from oncelog.broker.observability import space
-from oncelog.broker.observability.outage import OutageLog
-from oncelog.broker.observability.outbox import OutboxLog
-from oncelog.broker.observability.space import SpaceLog
+from oncelog.broker.observability.troubles import TroubleLog
 from oncelog.broker.outbox.feeder import Feeder
 from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
@@ -43,6 +40,7 @@ def open_postgres(
     sizes = SharedSizes(
         checkpoint_bytes=config.get_int("oncelog.postgres.checkpoint.bytes"), written_bytes=half, fetched_bytes=half
     )
+    troubles = TroubleLog(log, place.path)
     try:
         store = yield from open_store(
             tables,
@@ -52,9 +50,9 @@ def open_postgres(
             compaction,
             sizes,
             terms,
-            SpaceLog(log, place.path, space.TABLES),
+            troubles,
             stopwatch,
-            OutageLog(log, place.path),
+            troubles,
             held=None if succession is None else succession.held,
             on_seen=_Impatience(log),
         )
@@ -97,7 +95,7 @@ def feed_outbox(broker: Broker) -> None:
     """Begin to take what SQL transactions of the same database produce."""
     store = broker.logs.store
     if isinstance(store, SharedLogStore) and not broker.config.get_bool("oncelog.read.only"):
-        listener = OutboxLog(broker.logger, broker.config.place.path)
+        listener = TroubleLog(broker.logger, broker.config.place.path)
         parts = broker.topics, broker.metrics, broker.clock, broker.scheduler
         broker.outbox = Feeder(store, *parts, listener=listener)
         broker.outbox.start()

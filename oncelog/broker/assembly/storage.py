@@ -20,9 +20,8 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.store import LogStore
-from oncelog.broker.observability import space
 from oncelog.broker.observability.metrics import Metrics
-from oncelog.broker.observability.space import SpaceLog
+from oncelog.broker.observability.troubles import FILES, TroubleLog
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.local.file_sync import SyncSettings
 from oncelog.broker.storage.local.log_store import LocalLogStore
@@ -87,7 +86,7 @@ def make_store(
         progress=_progress(system, log),
         compatibility=compatibility_of(config),
         compaction=compaction,
-        space_listener=SpaceLog(log, str(config.data_dir), space.FILES),
+        space_listener=TroubleLog(log, str(config.data_dir), FILES),
     )
     if store.durability.may_be_older:
         log.warning(

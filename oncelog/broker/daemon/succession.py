@@ -20,7 +20,7 @@ from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.daemon.running import RunningBroker, done
 from oncelog.broker.net.busy_poll import BusyPoll
 from oncelog.broker.net.listener import Listeners
-from oncelog.broker.observability.outage import OutageLog
+from oncelog.broker.observability.troubles import TroubleLog
 from oncelog.broker.requests.dispatch import RunInThread, import_api
 from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.shared.lease import LeaseTerms
@@ -89,8 +89,8 @@ class NodeProcess:
     def open_tables(self, system: System) -> Sliced[Any]:
         return open_tables(self._config, system, self._log)
 
-    def outage_listener(self) -> OutageLog:
-        return OutageLog(self._log, self._config.place.path)
+    def outage_listener(self) -> TroubleLog:
+        return TroubleLog(self._log, self._config.place.path)
 
     def close_tables(self, tables: Any) -> Completion[None]:
         return self._coroutines.run(tables.close())
