@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from oncelog.tools.outbox.events import Item
-from oncelog.tools.outbox.position import OutboxError, Position
+from oncelog.tools.outbox.position import OutboxError, Position, Worded
 
 
-class FeedLost(Exception):
+@dataclass(eq=False)
+class FeedLost(Worded):
     """Raised if the database is away, or has ended the connection: it passes by itself, unless it has a `place`."""
 
-    def __init__(self, message: str, place: "Place | None" = None) -> None:
-        super().__init__(message)
-        self.place = place
+    place: "Place | None" = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,22 @@ def topic_of(name: str) -> str:
     return f"{TOPIC_PREFIX}{name}"
 
 
-class OutboxError(Exception):
-    """Raised if the relay cannot begin, or continue; the message says what happened and what to do. `resume` is where
-    `--go-on` continues; None where nothing but what the message says can help."""
+@dataclass(eq=False)
+class Worded(Exception):
+    """An error with a sentence, and with what else its kind knows."""
 
-    def __init__(self, message: str, resume: "Position | None" = None) -> None:
-        super().__init__(message)
-        self.resume = resume
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(eq=False)
+class OutboxError(Worded):
+    """Raised if the relay cannot begin, or continue; the message says what happened and what to do."""
+
+    resume: "Position | None" = None
+    """Where `--go-on` continues; None where nothing but what the message says can help."""
 
 
 @dataclass(frozen=True, slots=True)

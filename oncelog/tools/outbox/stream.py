@@ -7,10 +7,11 @@ it. Nothing is read ahead: while nobody asks for messages, the server waits.
 
 import asyncio
 import time
+from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Self
 
-from oncelog.tools.outbox.position import Switch, history_of, lsn_text
+from oncelog.tools.outbox.position import Switch, Worded, history_of, lsn_text
 from oncelog.tools.outbox.sql import PUBLICATION, connect, database_error
 
 if TYPE_CHECKING:
@@ -22,12 +23,11 @@ _EPOCH_US = 946_684_800_000_000
 _MOST_MESSAGES, _MOST_BYTES = 4_000, 4 << 20
 
 
-class StreamEnded(Exception):
+@dataclass(eq=False)
+class StreamEnded(Worded):
     """Raised if the server ends the stream or the connection; the message and its SQLSTATE are the server's."""
 
-    def __init__(self, message: str, sqlstate: str = "") -> None:
-        super().__init__(message)
-        self.sqlstate = sqlstate
+    sqlstate: str = ""
 
 
 class ReplicationStream:
