@@ -50,7 +50,7 @@ class Shop:
 
     async def drop(self) -> None:
         async with await sql.connect(self.server.dsn) as connection:
-            for act in ("pg_terminate_backend(active_pid)", "pg_drop_replication_slot(slot_name)"):
+            for act in ("pg_terminate_backend(active_pid, 60000)", "pg_drop_replication_slot(slot_name)"):
                 await connection.execute(f"select {act} from pg_replication_slots where database = %s", [self.database])  # type: ignore[arg-type]
             await connection.execute(f"drop database {self.database} with (force)")
 

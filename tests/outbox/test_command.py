@@ -28,7 +28,7 @@ def dsn(server: Postgres, request: pytest.FixtureRequest) -> Iterator[str]:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute(f"create database {name}")
         yield server.dsn_of(name)
-        for act in ("pg_terminate_backend(active_pid)", "pg_drop_replication_slot(slot_name)"):
+        for act in ("pg_terminate_backend(active_pid, 60000)", "pg_drop_replication_slot(slot_name)"):
             connection.execute(f"select {act} from pg_replication_slots where database = '{name}'")
 
 

@@ -147,7 +147,7 @@ class World:
     def drop_slot(self) -> None:
         """So that the server keeps no log for a part that is over."""
         with connected(self.dsn) as connection:
-            for act in ("pg_terminate_backend(active_pid)", "pg_drop_replication_slot(slot_name)"):
+            for act in ("pg_terminate_backend(active_pid, 60000)", "pg_drop_replication_slot(slot_name)"):
                 connection.execute(f"select {act} from pg_replication_slots where slot_name = %s", [self.name])
 
     def start_relay(self, *options: str, dies: tuple[str, ...] = ()) -> Relay:
