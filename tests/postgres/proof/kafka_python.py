@@ -151,6 +151,7 @@ class Program:
         while not self.over.is_set():
             producer = self._producer("copier")
             consumer = self._until_done(partial(self._consumer, **settings))
+            consumer.partitions_for_topic(self.topic)  # else it may assign nothing, for good
             consumer.subscribe([self.topic])
             try:
                 while not self.over.is_set():
