@@ -91,6 +91,8 @@ class Database:
     """Which connection keeps each node id."""
     is_elsewhere: bool = False
     """It was restored, and no start has gone on from there."""
+    has_jumped: bool = False
+    """Since then the epoch has moved past those that are lost."""
     journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     """Epoch and body by number."""
     followed: set[int] = field(default_factory=set)
@@ -143,7 +145,7 @@ class Database:
             setattr(self, name, copy(rows))
         self.in_flight.clear()
         self.late.clear()
-        self.is_elsewhere = True
+        self.is_elsewhere, self.has_jumped = True, False
         self.attendant = None
         self.node_attendants.clear()
         self.restores += 1
@@ -158,9 +160,9 @@ class Database:
         if self.tick is not None:
             self.states.append(State(self.tick(), {name: copy(getattr(self, name)) for name in _ROWS}))
 
-    def take_lease(self, random: Random, seen: Lease | None = None) -> int | None:
+    def take_lease(self, random: Random, seen: Lease | None = None, jump: int = LOST_EPOCHS) -> int | None:
         """What the broker before has sent happens before, or never, or later, as if that broker had slept. None: the
-        lease is not as it was `seen`."""
+        lease is not as it was `seen`. The epoch moves by `jump` if others may be lost."""
         never: list[Effect] = []
         later: list[Effect] = []
         for effect in list(self.in_flight):
@@ -176,7 +178,8 @@ class Database:
             if effect in self.in_flight:  # another has not made it happen
                 self.in_flight.remove(effect)
                 self.late += [effect] if effect in later else []
-        self.epoch += LOST_EPOCHS if self.is_elsewhere else 1
+        self.epoch += jump if self.is_elsewhere and not self.has_jumped else 1
+        self.has_jumped = self.is_elsewhere
         return self.epoch
 
     def execute(self, statement: Statement[Any]) -> Any:
@@ -362,7 +365,7 @@ class Database:
         return True
 
     def forget_place(self, _: ForgetPlace) -> None:
-        self.is_elsewhere = True
+        self.is_elsewhere, self.has_jumped = True, False
 
 
 _BESIDE = frozenset(

@@ -387,7 +387,7 @@ class FakeTables:
             raise NewerTables(database.version, self.release)
         if database.owner != statement.owner:
             deposed, was_held = database.owner, database.until_us > 0
-            if database.take_lease(self._random, statement.seen) is None:
+            if database.take_lease(self._random, statement.seen, statement.jump) is None:
                 return None
             if was_held:
                 database.depose(deposed, self._now_us())

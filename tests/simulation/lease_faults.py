@@ -11,7 +11,7 @@ import pytest
 
 from oncelog.broker.storage.shared import lease
 from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, LeaseWatch
-from oncelog.broker.storage.shared.tables import Lease
+from oncelog.broker.storage.shared.tables import LOST_EPOCHS, Lease
 from oncelog.broker.turns.ports import MonotonicMs
 from tests.fakes.database import Database
 from tests.simulation.log_faults import Plant
@@ -57,8 +57,8 @@ def wait_for_less_than_an_attempt(patch: pytest.MonkeyPatch) -> None:
 def take_a_lease_that_was_renewed(patch: pytest.MonkeyPatch) -> None:
     take = WatchedDatabase.take_lease
 
-    def blind(self: WatchedDatabase, random: Random, seen: Lease | None = None) -> int | None:
-        return take(self, random, None)
+    def blind(self: WatchedDatabase, random: Random, seen: Lease | None = None, jump: int = LOST_EPOCHS) -> int | None:
+        return take(self, random, None, jump)
 
     patch.setattr(WatchedDatabase, "take_lease", blind)
 
@@ -66,6 +66,27 @@ def take_a_lease_that_was_renewed(patch: pytest.MonkeyPatch) -> None:
 def renew_wherever_the_database_is(patch: pytest.MonkeyPatch) -> None:
     """One that was deposed in a time that is lost continues, and reissues what the other has given out."""
     patch.setattr(Database, "place", "here")
+
+
+def move_as_far_after_each_loss(patch: pytest.MonkeyPatch) -> None:
+    """The second loss gives the epoch of a leadership that is lost to another one."""
+    patch.setattr(lease, "LOST_EPOCHS_SPREAD", 0)
+
+
+def move_no_further_than_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lease, "lost_epochs", lambda random: 1)
+
+
+def count_each_loss_as_the_one_before(patch: pytest.MonkeyPatch) -> None:
+    """As if the epoch had to move only once."""
+    restore = Database.restore
+
+    def silent(self: Database, statements: int) -> int:
+        tick = restore(self, statements)
+        self.has_jumped = self.restores > 1
+        return tick
+
+    patch.setattr(Database, "restore", silent)
 
 
 PLANTS: list[Plant] = [
@@ -76,4 +97,7 @@ PLANTS: list[Plant] = [
     wait_for_less_than_an_attempt,
     take_a_lease_that_was_renewed,
     renew_wherever_the_database_is,
+    move_as_far_after_each_loss,
+    move_no_further_than_ever,
+    count_each_loss_as_the_one_before,
 ]

@@ -9,11 +9,12 @@ Owns: the time of each node, and what happens to it and to its connections. Judg
 """
 
 from collections import Counter
+from contextlib import suppress
 from random import Random
 
 from oncelog.broker.storage.shared.lease import LeaseKeeper, LeaseTerms, take_lease
 from oncelog.broker.storage.shared.statements import Statements
-from oncelog.broker.storage.shared.tables import TakenLease
+from oncelog.broker.storage.shared.tables import KeepPlace, TakenLease
 from oncelog.broker.system.ending import EndingScheduler
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Slices
@@ -27,6 +28,9 @@ _WELL_MS = 3_000
 _EPOCH_MS = 10**9
 """By the clock of the database, which is never near the time that stands for "given back"."""
 _CUT_SHARE = 0.05
+_AGAIN_MS = (300, 1_000, 2_000)
+"""Between one restore and the next of the same trouble."""
+_STARTS_MS = (0, 100, 1_000, 3_000)
 _LEASES_MS = (1_000, 2_000, 10_000)
 _PAUSES_MS = (20, 150, 300, 650, 750, 1_500, 4_000)
 _OUTAGES_MS = (0, 30, 150, 400, 700, 1_000, 3_000)
@@ -63,16 +67,26 @@ class Candidate:
         self._take()
 
     def _take(self) -> None:
-        self._world.starts += 1
-        self.terms = LeaseTerms(f"{self.node_id} {self._world.starts}", self._world.lease_ms, node_id=self.node_id)
+        world = self._world
+        world.starts += 1
+        owner = f"{self.node_id} {world.starts}"
+        self.terms = LeaseTerms(owner, world.lease_ms, node_id=self.node_id, random=world.jumps.random)
         self.keeper: LeaseKeeper | None = None
         taking = take_lease(self._statements, self.time, self._scheduler, self.terms)
         Slices(self._scheduler).run_own(taking).then(self._on_taken)
 
     def _on_taken(self, taken: Completion[TakenLease]) -> None:
         self.epoch = taken.result().epoch
-        self.keeper = LeaseKeeper(self._statements, self._scheduler, self.time, taken.result(), self.terms)
-        self.keeper.watch(lambda _: self._take())
+        keeper = LeaseKeeper(self._statements, self._scheduler, self.time, taken.result(), self.terms)
+        self.keeper = keeper
+        keeper.watch(lambda _: self._take())
+        if taken.result().is_elsewhere:
+            self._scheduler.call_later(self._world.jumps.choice(_STARTS_MS), lambda: self._keep_place(keeper))
+
+    def _keep_place(self, keeper: LeaseKeeper) -> None:
+        """A start has come to its end."""
+        if self.keeper is keeper:
+            self._statements.write(KeepPlace(self.epoch))
 
     def pass_time(self) -> None:
         self._owed_ms += self.rate
@@ -110,8 +124,10 @@ class LeaseWorld:
         self.database.tick = self.server.monotonic_ms
         self.database.note()
         self._deposed: set[LeaseKeeper] = set()
-        self._forgotten: set[LeaseKeeper] = set()
-        """Those whose lease the database has forgotten as it went back: they count on the rest of its time."""
+        self._forgotten: dict[LeaseKeeper, int] = {}
+        """Those whose lease the database has forgotten as it went back, and until when they may count on the rest of
+        its time, by the clock of their nodes: with the answers that are on their way."""
+        self.jumps = Random(seed)
         self.lease_ms = self.random.choice(_LEASES_MS)
         self.starts = 0
         self.counts: Counter[str] = Counter()
@@ -126,9 +142,9 @@ class LeaseWorld:
                 node.pass_time()
                 if node.keeper is None or node.is_standing_still:
                     continue
-                if not node.keeper.is_ours:
-                    self._forgotten.discard(node.keeper)
-                elif node.keeper not in self._forgotten:
+                if not node.keeper.is_ours or node.time.monotonic_ms() >= self._forgotten.get(node.keeper, 0):
+                    self._forgotten.pop(node.keeper, None)
+                if node.keeper.is_ours and node.keeper not in self._forgotten:
                     self._judge(node)
         return self.counts
 
@@ -158,6 +174,7 @@ class LeaseWorld:
         node = self.random.choice(leading if leading and self.random.random() < 0.6 else self.nodes)
         troubles = [
             self._kill,
+            self._stop,
             self._pause,
             self._cut,
             self._cut_all,
@@ -176,6 +193,13 @@ class LeaseWorld:
         self._excuse(node, 0)
         node.end()
         node.begin()
+
+    def _stop(self, node: Candidate) -> None:
+        """A process gives the lease back, if the database hears it, and ends."""
+        if node.keeper is not None and not node.is_standing_still:
+            with suppress(OSError):
+                node.keeper.give_back()
+        self._kill(node)
 
     def _pause(self, node: Candidate) -> None:
         if not node.is_standing_still:
@@ -210,19 +234,24 @@ class LeaseWorld:
         for _ in range(self.random.choice([1, 1, 5])):
             self.server.call_later(self.random.randrange(1_500), node.tables.cut_attendance)
 
-    def _restore(self, _: Candidate) -> None:
-        """The database goes back to before the newest lease was taken: a standby was promoted that lacks it.
-
-        Once in a life: after a second time the epoch of a leadership that was lost may be given to another one.
-        """
+    def _restore(self, node: Candidate) -> None:
+        """The database goes back to before the newest lease was taken: a standby was promoted that lacks it. Or the
+        same backup is put back once more."""
+        if self.random.random() < 0.5:
+            self.server.call_later(self.random.choice(_AGAIN_MS), lambda: self._restore(node))
         states, epoch = self.database.states, self.database.epoch
-        if states[0].rows["epoch"] < epoch and not self.counts["restores"]:
+        if states[0].rows["epoch"] < epoch:
             self.counts["restores"] += 1
-            self._forgotten.update(node.keeper for node in self.nodes if node.keeper is not None)
             for node in self.nodes:
+                if node.keeper is not None:
+                    until_ms = node.time.monotonic_ms() + min(self.lease_ms, node.terms.unattended_ms)
+                    self._forgotten[node.keeper] = until_ms
                 self._excuse(node, self.lease_ms)
                 node.tables.cut_all()
             self.database.restore(sum(state.rows["epoch"] == epoch for state in states))
+            for each in self.nodes:
+                if self.random.random() < 0.3:
+                    self._kill(each)
 
     def _set_the_clock(self, _: Candidate) -> None:
         """Of the database."""

@@ -15,7 +15,7 @@ from oncelog.broker.handlers import current
 from oncelog.broker.storage.shared import statements
 from oncelog.broker.storage.shared.lease import LeaseKeeper
 from oncelog.broker.storage.shared.room import Room
-from oncelog.broker.storage.shared.tables import AppendRound, FollowMetadata, Lease, ReadRounds, Statement
+from oncelog.broker.storage.shared.tables import LOST_EPOCHS, AppendRound, FollowMetadata, Lease, ReadRounds, Statement
 from oncelog.broker.succession import term
 from oncelog.broker.succession.clients import Clients
 from oncelog.broker.succession.leader_seen import LeaderSeen
@@ -81,8 +81,8 @@ def number_rounds_in_the_database(patch: pytest.MonkeyPatch) -> None:
 def take_the_lease_in_the_epoch_of_before(patch: pytest.MonkeyPatch) -> None:
     """So nothing tells what the leader before sends from what the next one does."""
 
-    def same(self: Database, random: Random, seen: Lease | None = None) -> int | None:
-        epoch = take_lease(self, random, seen)
+    def same(self: Database, random: Random, seen: Lease | None = None, jump: int = LOST_EPOCHS) -> int | None:
+        epoch = take_lease(self, random, seen, jump)
         if epoch is not None and epoch > 1:
             self.epoch = epoch = epoch - 1
         return epoch

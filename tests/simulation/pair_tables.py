@@ -12,7 +12,7 @@ from typing import Any
 from oncelog.broker.cluster.metadata_log import ClusterState
 from oncelog.broker.cluster.metadata_records import decode_metadata_record
 from oncelog.broker.storage.sections import decode_checked
-from oncelog.broker.storage.shared.tables import AppendRound, Lease, Statement
+from oncelog.broker.storage.shared.tables import LOST_EPOCHS, AppendRound, Lease, Statement
 from oncelog.broker.succession.follower import METADATA_KEY
 from oncelog.broker.turns.ports import MonotonicMs, WallMs
 from oncelog.protocol.records.batch import iter_batches
@@ -48,8 +48,8 @@ class WatchedDatabase(Database):
             self.on_round(statement)
         return answer
 
-    def take_lease(self, random: Random, seen: Lease | None = None) -> int | None:
-        epoch = super().take_lease(random, seen)
+    def take_lease(self, random: Random, seen: Lease | None = None, jump: int = LOST_EPOCHS) -> int | None:
+        epoch = super().take_lease(random, seen, jump)
         if epoch is not None:
             self.on_taken(self)
         return epoch

@@ -74,6 +74,7 @@ def terms_of(config: BrokerConfig, system: System) -> LeaseTerms:
         owner=f"{config.host_name} ({system.entropy.uuid()})",
         lease_ms=config.get_int("oncelog.postgres.lease.ms"),
         node_id=config.get_int("node.id"),
+        random=system.entropy.random,
     )
 
 

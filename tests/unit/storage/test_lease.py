@@ -7,9 +7,13 @@ from typing import TypeVar
 
 import pytest
 
-from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, take_lease
+from oncelog.broker.assembly.postgres import terms_of
+from oncelog.broker.config.settings import load_config
+from oncelog.broker.storage.shared.chunks import ChunkWriter
+from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, lost_epochs, take_lease
 from oncelog.broker.storage.shared.statements import Fenced, Moved, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
+    LOST_EPOCHS,
     NOBODY,
     AppendRound,
     KeepPlace,
@@ -19,8 +23,10 @@ from oncelog.broker.storage.shared.tables import (
     TakenLease,
 )
 from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.machine import System
 from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.broker.turns.slices import Slices
+from tests.fakes.broker import SeededEntropy
 from tests.fakes.database import _ROWS, Database
 from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
@@ -39,13 +45,14 @@ class Candidate:
         owner: str,
         node_id: int = NOBODY,
         tables: FakeTables | None = None,
+        random: Callable[[], float] = lambda: 0.5,
     ) -> None:
         self.time = time
         self.seen: list[Lease] = []
         self.lost: list[OSError] = []
         self.free: list[Free] = []
         self.statements = Statements(tables or FakeTables(database, time, time, Random(1)), time, time)
-        self.terms = LeaseTerms(owner, LEASE_MS, node_id=node_id)
+        self.terms = LeaseTerms(owner, LEASE_MS, node_id=node_id, random=random)
 
     def begin(self) -> Completion[TakenLease]:
         def on_seen(seen: Lease, _: MonotonicMs) -> None:
@@ -197,11 +204,37 @@ def test_who_appends_nothing_learns_with_the_next_renewal_that_the_database_is_o
     assert Candidate(database, time, "two").take().is_elsewhere
 
 
+def test_a_database_that_goes_back_twice_never_gives_the_epoch_of_a_lost_leadership_again(world: World) -> None:
+    database, time = world
+    database.tick = time.monotonic_ms
+    database.note()
+    given = set()
+    for start in range(20):
+        candidate = Candidate(database, time, f"start {start}", random=Random(start).random)
+        given.add(candidate.take().epoch)
+        database.restore(1)
+    assert len(given) == 20 and database.epoch == 0
+
+
+def test_a_start_draws_by_the_randomness_of_its_machine() -> None:
+    time, config = VirtualTime(), load_config()[0]
+    system = System(time, SeededEntropy(1), time, None, None, [].append)
+    terms = terms_of(config, system)
+    assert terms.random == system.entropy.random and len({lost_epochs(terms.random) for _ in range(9)}) == 9
+
+
+def test_an_epoch_has_room_for_a_thousand_losses_of_the_largest_distance() -> None:
+    """And for a million leaderships between them: the id of a chunk is a number of 64 bits, with the epoch above 32."""
+    epoch = 1_000_000 + 1_000 * lost_epochs(lambda: 1 - 2**-53)
+    writer = ChunkWriter(epoch, 1)
+    assert epoch << 32 <= writer._last_id < 2**63 - 2**32
+
+
 def test_an_answer_that_was_lost_has_taken_it_once(world: World) -> None:
     database, time = world
     candidate = Candidate(database, time, "one")
     seen = of(time, candidate.statements.ask(LookAtLease()))
-    taking = TakeLease(seen, "one", LEASE_MS)
+    taking = TakeLease(seen, "one", LEASE_MS, LOST_EPOCHS)
     assert of(time, candidate.statements.ask(taking)) == of(time, candidate.statements.ask(taking))
     assert database.epoch == 1
 

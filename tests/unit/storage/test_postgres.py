@@ -9,6 +9,7 @@ import pytest
 
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
+    LOST_EPOCHS,
     NOBODY,
     AppendRound,
     DropNode,
@@ -25,6 +26,7 @@ from oncelog.broker.storage.shared.tables import (
     ReadRounds,
     RenewLease,
     TakeLease,
+    TakenLease,
     WriteBlob,
 )
 from oncelog.broker.system.clock import SystemClock
@@ -45,11 +47,15 @@ async def _of(completion: Completion[T]) -> T:
     return completion.result()
 
 
-async def _take(statements: Statements) -> int:
+async def _take(statements: Statements, jump: int = LOST_EPOCHS) -> int:
+    return (await _taken(statements, jump)).epoch
+
+
+async def _taken(statements: Statements, jump: int = LOST_EPOCHS) -> TakenLease:
     seen = await _of(statements.ask(LookAtLease()))
-    taken = await _of(statements.ask(TakeLease(seen, f"start {seen.epoch}", 10_000)))
+    taken = await _of(statements.ask(TakeLease(seen, f"start {seen.epoch}", 10_000, jump)))
     assert taken is not None
-    return taken.epoch
+    return taken
 
 
 @asynccontextmanager
@@ -145,7 +151,7 @@ async def test_a_take_over_ends_the_append_in_flight() -> None:
         while await beside.fetchval(waiting) < 1:
             await asyncio.sleep(0)
         seen = await _of(successor.ask(LookAtLease()))
-        taken = successor.ask(TakeLease(seen, "another", 10_000))
+        taken = successor.ask(TakeLease(seen, "another", 10_000, LOST_EPOCHS))
         found = await _of(taken)
         assert found is not None
         assert (found.epoch, found.is_elsewhere) == (old + 1, False)
@@ -258,7 +264,7 @@ async def test_a_database_that_lacks_a_round_is_noticed_by_what_is_written_besid
         await _of(statements.write(WriteBlob(epoch, "snapshot", b"of both")))
         beside = await asyncpg.connect(dsn, server_settings={"search_path": schema})
         await beside.execute("delete from oncelog_journal_0 where number = 2")
-        for statement in (WriteBlob(epoch, "snapshot", b"of one more"), KeepPlace(epoch)):
+        for statement in (WriteBlob(epoch, "snapshot", b"of one more"), KeepPlace(epoch, "")):
             with pytest.raises(RoundsLost):
                 await _of(statements.write(statement))
         assert await beside.fetchval("select data from oncelog_blob") == b"of both"
@@ -297,6 +303,25 @@ async def test_an_epoch_that_is_lost_with_its_database_is_not_given_again() -> N
         await beside.close()
 
 
+async def test_the_epoch_moves_once_by_the_given_distance_in_a_database_that_is_elsewhere() -> None:
+    """A start that fails before it has kept the place must not use up the epochs, whatever starts it again."""
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as statements:
+        beside = await asyncpg.connect(dsn, server_settings={"search_path": schema})
+        first = await _taken(statements)
+        assert (first.epoch, first.is_elsewhere) == (1, False)
+        for jump in (70_000, 80_000):
+            await beside.execute("update oncelog_leader set epoch = 1, place = ''")  # put back from the same backup
+            moved = await _taken(statements, jump)
+            assert (moved.epoch, moved.is_elsewhere) == (1 + jump, True)
+            again = await _taken(statements, jump)
+            assert (again.epoch, again.is_elsewhere) == (2 + jump, True)
+        await _of(statements.write(KeepPlace(again.epoch)))
+        kept = await _taken(statements, 90_000)
+        assert (kept.epoch, kept.is_elsewhere) == (again.epoch + 1, False)
+        await beside.close()
+
+
 async def test_tables_that_a_newer_release_has_changed_are_not_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that stands by has looked at them before: what they mean now it cannot know."""
     from oncelog.broker.storage.postgres import preparing
@@ -313,7 +338,7 @@ async def test_tables_that_a_newer_release_has_changed_are_not_taken_over(monkey
         async with leader.transaction():  # one that writes: it is not ended
             await leader.execute(f"select from {schema}.oncelog_leader for share")
             with pytest.raises(NewerTables, match=f"version {len(VERSIONS) + 1} .*upgrade this node"):
-                await _of(standing_by.ask(TakeLease(seen, "older", 10_000)))
+                await _of(standing_by.ask(TakeLease(seen, "older", 10_000, LOST_EPOCHS)))
         await leader.close()
         assert await _of(standing_by.ask(LookAtLease())) == seen
 
@@ -322,9 +347,7 @@ async def test_a_renewal_says_where_the_database_is() -> None:
     """The same as when the lease was taken, until it is promoted, restored or copied."""
     dsn, schema = new_schema()
     async with _statements(dsn, schema) as statements:
-        seen = await _of(statements.ask(LookAtLease()))
-        taken = await _of(statements.ask(TakeLease(seen, "a start", 10_000)))
-        assert taken is not None
+        taken = await _taken(statements)
         renewal = RenewLease(taken.epoch, 10_000)
         assert await _of(statements.renew(renewal)) == taken.place
         await _of(statements.write(KeepPlace(taken.epoch)))

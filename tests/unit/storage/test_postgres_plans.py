@@ -14,6 +14,7 @@ from uuid import UUID
 import pytest
 
 from oncelog.broker.storage.shared.tables import (
+    LOST_EPOCHS,
     AppendRound,
     AttendLease,
     FetchChunk,
@@ -38,7 +39,7 @@ asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _SEEN = Lease(0, "", 0, 0, is_attended=False)
 OFTEN: list[Statement[Any]] = [
     LookAtLease(),
-    TakeLease(_SEEN, "a start", 10_000, 1),
+    TakeLease(_SEEN, "a start", 10_000, LOST_EPOCHS, 1),
     RenewLease(1, 10_000),
     AttendLease(1),
     KeepNode(NodeRow(1, "a start", ()), 10_000),

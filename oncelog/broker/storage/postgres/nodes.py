@@ -16,7 +16,6 @@ from asyncpg import Connection, InsufficientPrivilegeError
 
 from oncelog.broker.storage.postgres.schema import LOCK_VERSION, VERSIONS
 from oncelog.broker.storage.shared.tables import (
-    LOST_EPOCHS,
     Attendance,
     AttendLease,
     DropNode,
@@ -68,8 +67,11 @@ _IS_SAME_HISTORY = "xmin::text::numeric = mod(written::text::numeric, 4294967296
 of the schema can be a better one."""
 _WHERE = f"select {_PLACE} || ' ' || ({_IS_SAME_HISTORY}) from oncelog_leader where id = 1"
 _VERSION = "select max(version) from oncelog_schema"
+_UNKEPT = "'unkept '"
+"""Before a place in which the epoch has moved past those that are lost, and which no `KeepPlace` has made durable: a
+broker that fails at each start must not use up all epochs."""
 _EPOCH = f"""
-select epoch, place = {_PLACE} and {_IS_SAME_HISTORY}
+select epoch, place = {_PLACE} and {_IS_SAME_HISTORY}, place = {_UNKEPT} || {_PLACE} and {_IS_SAME_HISTORY}
 from oncelog_leader where id = 1 for update
 """
 _END_OTHERS = f"""
@@ -81,7 +83,7 @@ and id = 1 and coalesce({_RENEWED}, 0) = $1
 _OWNER = f"select owner, coalesce({_RENEWED}, 0) from oncelog_lease where id = 1"
 _TAKE_EPOCH = f"""
 update oncelog_leader set epoch = $2, written = pg_current_xact_id(),
-place = case when $1 then {_PLACE} else '' end where id = 1
+place = case when $1 then '' else {_UNKEPT} end || {_PLACE} where id = 1
 """
 _TAKE_LEASE = """
 update oncelog_lease set owner = $1, until = clock_timestamp() + $2 * interval '1 ms', node_id = $3, successor = -1,
@@ -135,14 +137,14 @@ async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLeas
     async with connection.transaction():
         await connection.execute(LOCK_VERSION.format("_shared"))
         await _check_version(connection)  # once more: now it stays
-        epoch, is_here = await connection.fetchrow(_EPOCH)  # the epoch first, as all who write
+        epoch, is_here, has_jumped = await connection.fetchrow(_EPOCH)  # the epoch first, as all who write
         owner, renewed = await connection.fetchrow(_OWNER)
         if owner == statement.owner:  # an answer was lost
             return TakenLease(epoch, not is_here, await connection.fetchval(_WHERE))
         if (epoch, renewed) != (seen.epoch, seen.renewed):
             return None
         is_here = is_here or not epoch
-        epoch += 1 if is_here else LOST_EPOCHS
+        epoch += 1 if is_here or has_jumped else statement.jump
         await connection.execute(_TAKE_EPOCH, is_here, epoch)
         await connection.execute(_TAKE_LEASE, statement.owner, statement.lease_ms, statement.node_id)
         if renewed:  # it was not given back

@@ -18,7 +18,7 @@ from oncelog.broker.storage.postgres.asked import quoted
 from oncelog.broker.storage.postgres.preparing import Unusable, connect, look, prepare
 from oncelog.broker.storage.postgres.session import Ask, Server, Session, close_connection
 from oncelog.broker.storage.postgres.tables import within
-from oncelog.broker.storage.shared.lease import LeaseHeld
+from oncelog.broker.storage.shared.lease import LeaseHeld, lost_epochs
 from oncelog.broker.storage.shared.tables import (
     GiveBackLease,
     KeepPlace,
@@ -27,6 +27,7 @@ from oncelog.broker.storage.shared.tables import (
     TakeLease,
     Unanswered,
 )
+from oncelog.broker.system.clock import SystemEntropy
 from oncelog.broker.system.coroutines import BlockingCoroutines
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Scheduler
@@ -132,7 +133,8 @@ class PostgresImport(_OneTransaction):
             self._coroutines.run_now(prepare(self._server, may_lose=False))
             self._ask(lambda connection: self._begin(connection, is_snapshot=False))
             seen = self.run_now(LookAtLease())
-            taken = self.run_now(TakeLease(seen, owner, _LEASE_MS)) if seen.left_ms <= 0 else None
+            taking = TakeLease(seen, owner, _LEASE_MS, lost_epochs(SystemEntropy().random))
+            taken = self.run_now(taking) if seen.left_ms <= 0 else None
             if taken is None:
                 raise LeaseHeld(seen.owner)
             self.epoch = taken.epoch

@@ -17,6 +17,10 @@ such that found the connection of before: after a new one it renews the lease fi
 A database that is promoted or restored may have lost a whole leadership, and with it every sign that this broker was
 deposed. So each renewal also says where the database is. If that has changed, and the lease had run out by then,
 another may have led in what is lost: the lease counts as lost, and its next owner knows that it is elsewhere.
+
+The owner of a leadership that is lost may be alive, and its epoch is known nowhere else. So the next epoch is far above
+the newest one that is known, by a distance that is drawn: after the next loss it is another one. That both are the same
+has a chance of one in a million, and matters only while the first of the two owners counts on its lease.
 """
 
 from collections.abc import Callable
@@ -25,6 +29,8 @@ from enum import Enum
 
 from oncelog.broker.storage.shared.statements import Fenced, Moved, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
+    LOST_EPOCHS,
+    LOST_EPOCHS_SPREAD,
     NOBODY,
     Attendance,
     AttendLease,
@@ -65,6 +71,15 @@ class LeaseHeld(OSError):
         self.owner = owner
 
 
+def _undrawn() -> float:
+    return 0
+
+
+def lost_epochs(random: Callable[[], float]) -> int:
+    """Return how far the epoch moves in a database that has lost some."""
+    return LOST_EPOCHS + int(random() * LOST_EPOCHS_SPREAD)
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
     owner: str = "oncelog"
@@ -75,6 +90,8 @@ class LeaseTerms:
     """How long a lease has had no connection of its owner when it is free."""
     node_id: int = NOBODY
     """Of this broker. Nobody else has it, so a lease of this node is of one that has ended."""
+    random: Callable[[], float] = _undrawn
+    """A number in [0, 1), another one each time, for `lost_epochs`."""
 
 
 class Free(Enum):
@@ -151,7 +168,8 @@ def take_lease(
         seen = looking.result()
         free = watch.why_free(seen, asked_at_ms, clock.monotonic_ms())
         if free is not None:
-            taking = statements.ask(TakeLease(seen, terms.owner, terms.lease_ms, terms.node_id))
+            jump = lost_epochs(terms.random)
+            taking = statements.ask(TakeLease(seen, terms.owner, terms.lease_ms, jump, terms.node_id))
             yield taking
             taken = taking.result()
             if taken is not None:

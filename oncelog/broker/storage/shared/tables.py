@@ -237,8 +237,12 @@ class TakenLease(NamedTuple):
 
 
 LOST_EPOCHS = 1 << 16
-"""How far the epoch of the lease moves if the database is elsewhere. What is lost may be younger than the lease of a
-broker that is still alive, and nobody else may have its epoch."""
+"""How far the epoch of the lease moves at least if the database is elsewhere. What is lost may be younger than the
+lease of a broker that is still alive, and no other may have its epoch."""
+LOST_EPOCHS_SPREAD = 1 << 20
+"""How much further it moves at random: the epoch of a database that goes back twice moves from the same number twice.
+An epoch has 31 bits (`chunks` puts it before the 32 of a counter), which is room for 1,900 moves of the largest size.
+"""
 
 
 class FoundRound(NamedTuple):
@@ -259,12 +263,16 @@ class LookAtLease(Statement[Lease]):
 class TakeLease(Statement[TakenLease | None]):
     """Become the broker that may write, if the lease is still as it was seen; else None. What the one before has in
     flight has happened by then, or never will. Fails with NewerTables if a newer release has changed the tables, which
-    it may have done since this broker looked at them."""
+    it may have done since this broker looked at them.
+
+    The epoch moves by one. It moves by `jump` in the first leadership in a database that is elsewhere."""
 
     seen: Lease
     owner: str
     """A name that nobody else has."""
     lease_ms: int
+    jump: int
+    """See `LOST_EPOCHS`; another one each time."""
     node_id: int = NOBODY
 
 
