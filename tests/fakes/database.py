@@ -361,7 +361,8 @@ class Database:
         return Followed(self.newest, self.starts.get(key, 0), wanted if self.trimmed > statement.above else [], rounds)
 
     def keep_place(self, statement: KeepPlace) -> bool:
-        self.is_elsewhere = False
+        if statement.place == self.place:
+            self.is_elsewhere = False
         return True
 
     def forget_place(self, _: ForgetPlace) -> None:

@@ -86,7 +86,7 @@ class Candidate:
     def _keep_place(self, keeper: LeaseKeeper) -> None:
         """A start has come to its end."""
         if self.keeper is keeper:
-            self._statements.write(KeepPlace(self.epoch))
+            self._statements.write(KeepPlace(self.epoch, keeper.place))
 
     def pass_time(self) -> None:
         self._owed_ms += self.rate

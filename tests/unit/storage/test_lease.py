@@ -275,7 +275,7 @@ def test_a_start_hears_that_the_database_is_elsewhere_until_it_has_followed(worl
         taken = candidate.take()
         assert taken.is_elsewhere
         database.attendant = None
-    of(time, candidate.statements.write(KeepPlace(taken.epoch)))
+    of(time, candidate.statements.write(KeepPlace(taken.epoch, taken.place)))
     assert not Candidate(database, time, "three").take().is_elsewhere
 
 

@@ -316,9 +316,23 @@ async def test_the_epoch_moves_once_by_the_given_distance_in_a_database_that_is_
             assert (moved.epoch, moved.is_elsewhere) == (1 + jump, True)
             again = await _taken(statements, jump)
             assert (again.epoch, again.is_elsewhere) == (2 + jump, True)
-        await _of(statements.write(KeepPlace(again.epoch)))
+        await _of(statements.write(KeepPlace(again.epoch, again.place)))
         kept = await _taken(statements, 90_000)
         assert (kept.epoch, kept.is_elsewhere) == (again.epoch + 1, False)
+        await beside.close()
+
+
+async def test_a_place_that_the_database_has_left_is_not_kept() -> None:
+    """Else the next start would take it for the one of before, and not know what is lost."""
+    dsn, schema = new_schema()
+    async with _statements(dsn, schema) as statements:
+        beside = await asyncpg.connect(dsn, server_settings={"search_path": schema})
+        taken = await _taken(statements)
+        await beside.execute("create table dumped as table oncelog_leader")
+        await beside.execute("truncate oncelog_leader")
+        await beside.execute("insert into oncelog_leader table dumped")
+        await _of(statements.write(KeepPlace(taken.epoch, taken.place)))
+        assert (await _taken(statements)).is_elsewhere
         await beside.close()
 
 
@@ -350,7 +364,7 @@ async def test_a_renewal_says_where_the_database_is() -> None:
         taken = await _taken(statements)
         renewal = RenewLease(taken.epoch, 10_000)
         assert await _of(statements.renew(renewal)) == taken.place
-        await _of(statements.write(KeepPlace(taken.epoch)))
+        await _of(statements.write(KeepPlace(taken.epoch, taken.place)))
         assert await _of(statements.renew(renewal)) == taken.place
         restored = await asyncpg.connect(dsn, server_settings={"search_path": schema})
         await restored.execute("create table dumped as table oncelog_leader")

@@ -65,7 +65,8 @@ _PLACE = """
 _IS_SAME_HISTORY = "xmin::text::numeric = mod(written::text::numeric, 4294967296::numeric)"
 """Not so of a row that was restored from a dump. The casts make PostgreSQL's own functions exact matches: no function
 of the schema can be a better one."""
-_WHERE = f"select {_PLACE} || ' ' || ({_IS_SAME_HISTORY}) from oncelog_leader where id = 1"
+_FOUND = f"{_PLACE} || ' ' || ({_IS_SAME_HISTORY})"
+_WHERE = f"select {_FOUND} from oncelog_leader where id = 1"
 _VERSION = "select max(version) from oncelog_schema"
 _UNKEPT = "'unkept '"
 """Before a place in which the epoch has moved past those that are lost, and which no `KeepPlace` has made durable: a
@@ -94,7 +95,9 @@ _DEPOSE = "update oncelog_node set until = clock_timestamp() where owner = $1 an
 _RENEW = """
 update oncelog_lease set until = clock_timestamp() + $1 * interval '1 ms' where id = 1 and until > '-infinity'
 """
-_KEEP_PLACE = f"update oncelog_leader set written = pg_current_xact_id(), place = {_PLACE} where id = 1"
+_KEEP_PLACE = f"""
+update oncelog_leader set written = pg_current_xact_id(), place = {_PLACE} where id = 1 and {_FOUND} = $1
+"""
 _ATTEND = f"""
 select case when epoch <> $1 then 'NONE'
 when exists (select from pg_locks where {_OF_EPOCH} and pid = pg_backend_pid()) then 'KEPT'
@@ -232,8 +235,8 @@ async def _follow_metadata(connection: Connection, statement: FollowMetadata) ->
     return Followed(max(newest, trimmed), start_offset or 0, [body for (body,) in chunks], [body for (body,) in rounds])
 
 
-async def _keep_place(connection: Connection, _: KeepPlace) -> None:
-    await connection.execute(_KEEP_PLACE)
+async def _keep_place(connection: Connection, statement: KeepPlace) -> None:
+    await connection.execute(_KEEP_PLACE, statement.place)
 
 
 async def _forget_place(connection: Connection, _: ForgetPlace) -> None:

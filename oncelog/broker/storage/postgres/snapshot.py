@@ -137,7 +137,7 @@ class PostgresImport(_OneTransaction):
             taken = self.run_now(taking) if seen.left_ms <= 0 else None
             if taken is None:
                 raise LeaseHeld(seen.owner)
-            self.epoch = taken.epoch
+            self.epoch, self._place = taken.epoch, taken.place
             if self._ask(self._is_used):
                 raise Unusable("it has a broker's data already: name another one with --schema.")
         except (Unusable, OSError):
@@ -156,7 +156,7 @@ class PostgresImport(_OneTransaction):
             if self._transaction is not None:
                 await self._transaction.commit()
 
-        self.run_now(KeepPlace(self.epoch))
+        self.run_now(KeepPlace(self.epoch, self._place))
         self.run_now(GiveBackLease(self.epoch))
         try:
             self._ask(ask)

@@ -204,7 +204,9 @@ class LeaseKeeper:
         self._statements = statements
         self._scheduler = scheduler
         self._clock = clock
-        self._epoch, self._place = taken.epoch, taken.place
+        self._epoch = taken.epoch
+        self.place = taken.place
+        """Where the database is, as the newest renewal has answered."""
         self._lease_ms = terms.lease_ms
         self._counted_ms = round(terms.lease_ms * _COUNTED_SHARE)
         self._counted_unattended_ms = round(terms.unattended_ms * _COUNTED_SHARE)
@@ -246,8 +248,8 @@ class LeaseKeeper:
             self._is_renewing = False
             error = answer.error
             if error is None:
-                place, self._place = self._place, answer.result()
-                if place != self._place and not self.is_ours:
+                place, self.place = self.place, answer.result()
+                if place != self.place and not self.is_ours:
                     self._lose(Moved())
                     return
                 self._over_at_ms = MonotonicMs(asked_at_ms + self._counted_ms)
@@ -311,6 +313,13 @@ class LeaseKeeper:
     def when_confirmed(self) -> Completion[None]:
         """Completes once nobody has had the lease until now; never, if that is not known any more."""
         return self._confirmed
+
+    def confirm_now(self) -> None:
+        """Return if no other broker has had the lease until now. Blocks. Raises OSError."""
+        if self._lost is not None:
+            raise self._lost
+        if not self.is_ours and self._statements.renew_now(RenewLease(self._epoch, self._lease_ms)) != self.place:
+            raise Moved
 
     def end(self) -> None:
         """It is left to itself."""

@@ -3,6 +3,7 @@
 Owns: the repetition, for as long as the patience lasts. Does not own: what an answer means.
 """
 
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -132,12 +133,24 @@ class Statements:
 
     def ask_now(self, statement: Statement[T]) -> T:
         """The answer, at once. Raises OSError."""
+        try:
+            return self._tried_now(statement)
+        except RoundsLost:
+            self._forget_now()
+            raise
+
+    def _tried_now(self, statement: Statement[T]) -> T:
         for _ in range(_TRIES_AT_ONCE - 1):
             try:
                 return self._tables.run_now(statement)
             except Unanswered:
                 continue
         return self._tables.run_now(statement)
+
+    def _forget_now(self) -> None:
+        """As `_on_lost`."""
+        with suppress(OSError):
+            self._tried_now(ForgetPlace())
 
     def write(self, statement: Statement[bool]) -> Completion[None]:
         """Completes once it has happened. Fails with OSError, of a lease that is not ours with Fenced or RoundsLost."""
@@ -167,8 +180,24 @@ class Statements:
         return self.ask(LookAtLease()).flat_map(on_seen)
 
     def write_now(self, statement: Statement[bool]) -> None:
-        """The same at once. Raises OSError."""
-        _happened(self.ask_now(statement))
+        """`write` at once. Raises OSError."""
+        self._written_now(statement)
+
+    def renew_now(self, statement: RenewLease) -> str:
+        """`renew` at once. Raises OSError."""
+        return self._written_now(statement)
+
+    def _written_now(self, statement: Statement[T]) -> T:
+        answer = self.ask_now(statement)
+        if not answer:
+            raise self._refused_now(statement.epoch, self.ask_now(LookAtLease()).epoch)  # type: ignore[attr-defined]
+        return answer
+
+    def _refused_now(self, epoch: int, newest_epoch: int) -> OSError:
+        reason = _reason(epoch, newest_epoch)
+        if isinstance(reason, RoundsLost):
+            self._forget_now()
+        return reason
 
     def append(self, row: AppendRound) -> Completion[None]:
         """Completes once the round is in the journal, fails with OSError. If it was not added it may be there since an
@@ -207,11 +236,11 @@ class Statements:
         self._tables.run(ForgetPlace()).then(lambda _: answered.fail(lost))
 
     def append_now(self, row: AppendRound) -> None:
-        """The same at once. Raises OSError."""
+        """`append` at once. Raises OSError."""
         if not self.ask_now(row):
             found = self.ask_now(FindRound(row.number))
             if found.epoch != row.epoch:
-                raise RowsGone if _lacks_rows(row, found) else _reason(row.epoch, found.newest_epoch)
+                raise RowsGone if _lacks_rows(row, found) else self._refused_now(row.epoch, found.newest_epoch)
 
 
 def _lacks_rows(row: AppendRound, found: FoundRound) -> bool:
@@ -221,8 +250,3 @@ def _lacks_rows(row: AppendRound, found: FoundRound) -> bool:
 
 def _reason(epoch: int, newest_epoch: int) -> Fenced | RoundsLost:
     return Fenced() if newest_epoch > epoch else RoundsLost()
-
-
-def _happened(has_happened: bool) -> None:
-    if not has_happened:
-        raise Fenced

@@ -95,8 +95,8 @@ class SharedDurability:
     rounds_are_whole = True
     may_be_lost = False
 
-    def __init__(self, statements: Statements, taken: TakenLease) -> None:
-        self._statements = statements
+    def __init__(self, statements: Statements, taken: TakenLease, lease: LeaseKeeper) -> None:
+        self._statements, self._lease = statements, lease
         self._epoch = taken.epoch
         self.may_be_older = taken.is_elsewhere
 
@@ -107,7 +107,7 @@ class SharedDurability:
         """Nothing was answered ahead."""
 
     def keep_place(self) -> None:
-        self._statements.write_now(KeepPlace(self._epoch))
+        self._statements.write_now(KeepPlace(self._epoch, self._lease.place))
         self.may_be_older = False
 
 
@@ -161,7 +161,7 @@ class SharedLogStore:
         self._tables_bytes = 0
         self._is_serving = False
         self._logs: dict[PartitionKey, SharedLog] = {}
-        self.durability = SharedDurability(statements, taken)
+        self.durability = SharedDurability(statements, taken, lease)
         self.blobs = SharedBlobs(found, statements, self._beside)
         self.topics = SharedTopics(found, self._logs, self._delete)
         self.outbox = SharedOutbox(found.epoch, statements, clock, lambda: self._next)
@@ -384,6 +384,7 @@ class SharedLogStore:
         size_bytes, row = self._collected_bytes, self._take_round()
         try:
             self._statements.append_now(row)
+            self.lease.confirm_now()  # after it: until then another may lead
         except OSError as error:
             self._fail(error)
             raise

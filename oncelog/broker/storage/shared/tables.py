@@ -346,9 +346,12 @@ class FollowMetadata(Statement[Followed]):
 
 @dataclass(frozen=True)
 class KeepPlace(Statement[bool]):
-    """Whatever follows from `TakenLease.is_elsewhere` is durable: the next start compares with where we are now."""
+    """Whatever follows from `TakenLease.is_elsewhere` is durable: the next start compares with where we are now. In a
+    database that is not there any more it changes nothing."""
 
     epoch: int
+    place: str
+    """As the newest renewal has answered it."""
 
 
 @dataclass(frozen=True)
