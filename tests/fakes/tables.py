@@ -55,6 +55,9 @@ T = TypeVar("T")
 _DELAYS_MS = (0, 0, 1, 3, 10, 40)
 _LONG_MS = (*_DELAYS_MS, *_DELAYS_MS, 400, 2_500)
 _LATE_MS = (1, 40, 400, 4_000)
+_ANSWER_MS = 15_000
+_KEEPALIVE_MS = 11_000
+"""As `storage.postgres` asks for them."""
 _LONG = Checkpoint | ReplaceChunks | DropChunks | DeleteLogs
 """They may have much to do."""
 _OF_LEASE = LookAtLease | TakeLease | RenewLease
@@ -92,11 +95,14 @@ class _Line:
         self.waiting: deque[tuple[Statement[Any], Completion[Any]]] = deque()
         self.late: list[Effect] = []
         """Sent over connections that were cut, and still to happen: what is sent again waits for their locks."""
+        self.is_silent = False
+        """All packets of its connection are dropped, and neither side has noticed that."""
 
 
 class FakeTables:
     """The database, as one broker reaches it: rounds, the lease, and what is written beside them have a connection
-    each, and what is read comes in any order."""
+    each, the lease and its attendance have another one each while the first does not answer, and what is read comes in
+    any order."""
 
     def __init__(
         self,
@@ -118,7 +124,11 @@ class FakeTables:
         self._random = random
         self._takes_time = takes_time
         self._to_broker = to_broker
-        self._rounds, self._lease, self._beside, self._attending, self._node, self._outbox = (_Line() for _ in range(6))
+        self._rounds, self._beside, self._node, self._outbox = (_Line() for _ in range(4))
+        self._lease, self._attending = ([_Line(), _Line()] for _ in range(2))
+        """The first of them was asked last."""
+        self._asked_over = _Line()
+        """The connection of the statement that happens."""
         self._written = database.written
         self._appended = 0
         """The newest round that its broker was told of."""
@@ -153,9 +163,9 @@ class FakeTables:
         elif isinstance(statement, AppendRound | FindRound):
             self._queue(self._rounds, statement, answered)
         elif isinstance(statement, _OF_LEASE):
-            self._queue(self._lease, statement, answered)
+            self._queue(_free(self._lease), statement, answered)
         elif isinstance(statement, AttendLease):
-            self._queue(self._attending, statement, answered)
+            self._queue(_free(self._attending), statement, answered)
         elif isinstance(statement, LookAtOutbox | ListOutbox | RefuseRows):
             self._queue(self._outbox, statement, answered)
         elif isinstance(statement, _OF_NODE):
@@ -183,8 +193,8 @@ class FakeTables:
 
     def _send(self, line: _Line, statement: Statement[Any], answered: Completion[Any]) -> None:
         fate = self._fate(statement)
-        if fate is Fate.NEVER:
-            self._after(lambda: self._cut(line, answered))
+        if line.is_silent or fate is Fate.NEVER:
+            self._lose(line, answered)
             return
         # A take-over has nothing to do with what asks for no epoch, or for a lock alone.
         is_fenced = _writes(statement) and not isinstance(statement, AttendLease)
@@ -197,6 +207,7 @@ class FakeTables:
             if line is not self._rounds:
                 # A transaction that is in its commit has its locks; a round may not have begun to be carried out.
                 self._settle_late(line)
+            self._asked_over = line
             is_cancelled = isinstance(statement, _CANCELLED) and self._random.random() < self.cancel_share
             answer = _cancelled() if is_cancelled else self._executed(database, statement)
             if database is self._database:  # its broker is alive, maybe
@@ -292,10 +303,16 @@ class FakeTables:
         else:
             self._to_broker(lambda: answered.fail(Unanswered("the connection was cut")))
 
+    def _lose(self, line: _Line, answered: Completion[Any]) -> None:
+        if line.is_silent:
+            self._scheduler.call_later(_ANSWER_MS, lambda: self._cut(line, answered))
+        else:
+            self._after(lambda: self._cut(line, answered))
+
     def _release(self, line: _Line) -> None:
         """A server lets go of the locks of a connection that it knows to be cut."""
         database, connection = self._database, line.connection
-        line.connection = object()
+        line.connection, line.is_silent = object(), False
         if database.attendant is not None and database.attendant[0] is connection:
             database.attendant = None
         for node_id in [node_id for node_id, each in database.node_attendants.items() if each is connection]:
@@ -313,7 +330,20 @@ class FakeTables:
 
     def cut_attendance(self) -> None:
         """The connection that attends to the lease."""
-        self._release(self._attending)
+        self._release(self._attending[0])
+
+    def drop_packets(self, *, of_attendance: bool) -> None:
+        """Of one connection, the one that attends to the lease or that renews it. The server notices that after its
+        keepalives, and this side after what an answer may take."""
+        line = (self._attending if of_attendance else self._lease)[0]
+        line.is_silent = True
+        database, connection = self._database, line.connection
+
+        def on_noticed() -> None:
+            if database.attendant is not None and database.attendant[0] is connection:
+                database.attendant = None
+
+        self._scheduler.call_later(_KEEPALIVE_MS, on_noticed)
 
     def be_silent(self) -> None:
         """Nothing arrives on either side, and nobody notices."""
@@ -416,9 +446,12 @@ class FakeTables:
     def _attend_lease(self, database: Database, statement: AttendLease) -> Attendance:
         if not database.may_write(statement.epoch):
             return Attendance.NONE
-        attendant = self._attending.connection, statement.epoch
+        attendant = self._asked_over.connection, statement.epoch
         if database.attendant is not None and database.attendant[1] == statement.epoch:
-            return Attendance.KEPT if database.attendant == attendant else Attendance.NONE
+            if database.attendant == attendant:
+                return Attendance.KEPT
+            database.attendant = None  # it is an earlier connection of the same owner
+            return Attendance.NONE
         database.attendant = attendant
         return Attendance.BEGUN
 
@@ -444,8 +477,15 @@ class FakeTables:
 
     def leave(self) -> None:
         """Its connections are closed."""
-        for line in (self._attending, self._node):
+        for line in (*self._attending, self._node):
             self._release(line)
+
+
+def _free(lines: list[_Line]) -> _Line:
+    """The one that was asked last, unless it has not answered."""
+    found = next((line for line in lines if not line.waiting), lines[0])
+    lines.sort(key=lambda line: line is not found)
+    return found
 
 
 def _cancelled() -> Completion[Any]:

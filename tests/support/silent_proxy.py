@@ -18,7 +18,7 @@ class SilentProxy:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
-        self._answers = 0
+        self._answers = self._drops = 0
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -39,6 +39,9 @@ class SilentProxy:
     async def has_answered(self, count: int) -> None:
         """Wait until so many answers have passed, of all connections."""
         await self._until(lambda: bool(self._tasks) and self._answers >= count)
+
+    async def has_dropped_something(self) -> None:
+        await self._until(lambda: self._drops > 0)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
@@ -78,6 +81,8 @@ class SilentProxy:
             if answers is not None:
                 answers -= 1
             if self.is_silent or (answers is not None and answers < 0):
+                self._drops += 1
+                self._changed.set()
                 continue
             writer.write(data)
             if answers is not None:

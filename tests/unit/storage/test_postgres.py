@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
@@ -12,6 +13,8 @@ from oncelog.broker.storage.shared.tables import (
     LOST_EPOCHS,
     NOBODY,
     AppendRound,
+    Attendance,
+    AttendLease,
     DropNode,
     FindRound,
     FoundRound,
@@ -27,13 +30,16 @@ from oncelog.broker.storage.shared.tables import (
     RenewLease,
     TakeLease,
     TakenLease,
+    Unanswered,
     WriteBlob,
 )
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.coroutines import LoopCoroutines
 from oncelog.broker.system.loop import LoopScheduler
 from oncelog.broker.turns.completion import Completion
+from tests.support.patience import PATIENCE_S
 from tests.support.postgres import open_directory, started
+from tests.support.silent_proxy import SilentProxy
 from tests.unit.storage.stores import new_schema
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
@@ -320,6 +326,32 @@ async def test_the_epoch_moves_once_by_the_given_distance_in_a_database_that_is_
         kept = await _taken(statements, 90_000)
         assert (kept.epoch, kept.is_elsewhere) == (again.epoch + 1, False)
         await beside.close()
+
+
+async def test_the_lock_of_a_connection_that_went_silent_is_replaced() -> None:
+    """PostgreSQL has not noticed that packets are dropped, and would keep the lock for as long."""
+    dsn, schema = new_schema()
+    parts = urlsplit(dsn)
+    async with SilentProxy() as proxy, asyncio.timeout(PATIENCE_S):
+        assert parts.hostname is not None and parts.port is not None
+        proxy.upstream = parts.hostname, parts.port
+        user, at, _ = parts.netloc.rpartition("@")
+        through_proxy = urlunsplit(parts._replace(netloc=f"{user}{at}127.0.0.1:{proxy.port}"))
+        async with _statements(through_proxy, schema) as statements:
+            attending = AttendLease(await _take(statements))
+            assert await _of(statements.once(attending)) is Attendance.BEGUN
+            assert await _of(statements.once(attending)) is Attendance.KEPT
+            proxy.is_silent = True
+            silent = statements.once(attending)
+            await proxy.has_dropped_something()
+            proxy.is_silent = False
+            found = [await _of(statements.once(attending))]
+            while found[-1] is Attendance.NONE:
+                found.append(await _of(statements.once(attending)))
+            assert found[0] is Attendance.NONE and found[-1] is Attendance.BEGUN
+            assert await _of(statements.once(attending)) is Attendance.KEPT
+            with pytest.raises(Unanswered):
+                await _of(silent)
 
 
 async def test_a_place_that_the_database_has_left_is_not_kept() -> None:

@@ -101,8 +101,12 @@ update oncelog_leader set written = pg_current_xact_id(), place = {_PLACE} where
 _ATTEND = f"""
 select case when epoch <> $1 then 'NONE'
 when exists (select from pg_locks where {_OF_EPOCH} and pid = pg_backend_pid()) then 'KEPT'
-when pg_try_advisory_lock({_OURS}::int, {_EPOCH_KEY}) then 'BEGUN' else 'NONE' end from oncelog_leader where id = 1
+when pg_try_advisory_lock({_OURS}::int, {_EPOCH_KEY}) then 'BEGUN'
+when (select bool_and(pg_terminate_backend(pid)) from pg_locks where {_OF_EPOCH} and {_OUR_DATABASE}) then 'NONE'
+else 'NONE' end from oncelog_leader where id = 1
 """
+"""Only the owner of the epoch has its lock: another connection that has it is one of which nothing is heard any more.
+The server has not noticed that, and would keep the lock until it does."""
 _HAS_NODE = f"""
 select exists (select from pg_locks where {_OF_NODE} and pid = pg_backend_pid())
 or pg_try_advisory_lock({_OURS}::bigint << 32 | $1::int)

@@ -1,6 +1,8 @@
-"""Several connections for statements of one kind, in any order: one that takes long holds up no other.
+"""Several connections for statements of one kind, in any order: one that takes long, or is silent, holds up no other.
 
 Owns: which connection takes the next one. Does not own: the connections' errors (`session`).
+Invariant: a statement that comes after the answer to the one before goes over the same connection, which may have a
+lock.
 """
 
 from collections import deque
@@ -18,6 +20,8 @@ class Pool:
     def __init__(self, sessions: Sequence[Session]) -> None:
         self.sessions = sessions
         self._free = deque(sessions)
+        self._newest: Session | None = None
+        """Which took a statement last."""
         self._waiting: deque[tuple[Ask[Any], Completion[Any]]] = deque()
 
     def run(self, ask: Ask[T]) -> Completion[T]:
@@ -30,10 +34,14 @@ class Pool:
     def _send(self) -> None:
         while self._free and self._waiting:
             session, (ask, answered) = self._free.popleft(), self._waiting.popleft()
+            self._newest = session
             session.run(ask).then(partial(self._end, session, answered))
 
     def _end(self, session: Session, answered: Completion[Any], answer: Completion[Any]) -> None:
-        self._free.append(session)
+        if session is self._newest:
+            self._free.appendleft(session)
+        else:
+            self._free.append(session)
         self._send()
         if answer.error is None:
             answered.complete(answer.result())

@@ -73,6 +73,8 @@ _ROUND_BYTES_A_PIECE = 4 * 1024 * 1024
 """Of the journal, at a start: what is in memory while it is replayed, and as much again on its way."""
 _FETCHING = 2
 """Connections that fetch chunks: a second one gives half as much again, a third one nothing."""
+_OF_OWNER = 2
+"""Connections that show that the owner of the lease is alive: the second is made when the first is silent."""
 _PIECE_BYTES = 1024 * 1024
 _PIECE_ROWS = 64
 """How much of a checkpoint is made in one turn."""
@@ -534,13 +536,14 @@ _BESIDE_MS = 600_000
 class PostgresTables:
     def __init__(self, server: Server, *, may_lose: bool = False) -> None:
         """`may_lose`: what is acknowledged may be lost with a crash of the server."""
-        self._rounds, self._reads, self._lease, self._attending, self._node = [Session(server) for _ in range(5)]
+        self._rounds, self._reads, self._node = [Session(server) for _ in range(3)]
+        self._lease, self._attending = [Pool([Session(server) for _ in range(_OF_OWNER)]) for _ in range(2)]
         self._outbox = Session(server, on_connected=self._listen)
         self._on_rows: Callable[[], None] | None = None
         self._fetches = Pool([Session(server) for _ in range(_FETCHING)])
         self._beside = Session(server, answer_ms=_BESIDE_MS)
         self._sessions = (
-            *(self._attending, self._node, self._rounds, self._reads, self._lease, self._beside),
+            *(*self._attending.sessions, self._node, self._rounds, self._reads, *self._lease.sessions, self._beside),
             self._outbox,
             *self._fetches.sessions,
         )

@@ -52,6 +52,11 @@ _LOOK_SOON_MS = 10
 _LOOKS_LOST_MS = 400
 """Between two looks that are further apart than this anything may have happened."""
 _ATTEND_MS = 150
+_LATE_MS = 2_000
+"""What is not answered by then is asked once more, over another connection (`tables`): packets of the first may be
+dropped, and neither side knows. A database that is only slow has more to do with each question."""
+_AT_ONCE = 2
+"""Questions of one kind without an answer: as many as there are connections for them."""
 _UNATTENDED_MS = 700
 """Several attempts to attend."""
 _SUCCESSION_MS = 1_000
@@ -195,6 +200,39 @@ def keep_lease(
     return HeldLease(statements, taken, LeaseKeeper(statements, scheduler, clock, taken, terms))
 
 
+class Questions:
+    """What is asked again and again over a connection that may be silent: a second question is asked while the first is
+    late, and no third."""
+
+    def __init__(self, scheduler: Scheduler, late_ms: float, ask: Callable[[], None]) -> None:
+        self._scheduler, self._late_ms, self._ask = scheduler, late_ms, ask
+        self._timer: Timer | None = None
+        """Of the one that is not late."""
+        self._open_count = 0
+
+    def begin(self) -> Callable[[], bool] | None:
+        """Return what to call with the answer, which returns whether that is in time; None if nothing is to be asked
+        now."""
+        if self._timer is not None or self._open_count == _AT_ONCE:
+            return None
+        self._open_count += 1
+        timer = self._timer = self._scheduler.call_later(self._late_ms, self._on_late)
+
+        def end() -> bool:
+            self._open_count -= 1
+            if self._timer is not timer:
+                return False
+            timer.cancel()
+            self._timer = None
+            return True
+
+        return end
+
+    def _on_late(self) -> None:
+        self._timer = None
+        self._ask()
+
+
 class LeaseKeeper:
     """Renews the lease and attends to it until it is lost or given back."""
 
@@ -216,7 +254,8 @@ class LeaseKeeper:
         """How many have attended to it."""
         self._shown_count = 0
         """Which of them was the newest when it was renewed last."""
-        self._is_renewing = self._is_attending = False
+        self._renewals = Questions(scheduler, min(_LATE_MS, terms.lease_ms / 3), self._renew)
+        self._attendance = Questions(scheduler, _LATE_MS, self._attend)
         self._attending: Timer | None = None
         self._on_lost: Callable[[OSError], None] | None = None
         self._lost: OSError | None = None
@@ -239,15 +278,17 @@ class LeaseKeeper:
             self._renew()
 
     def _renew(self) -> None:
-        if self._is_renewing:
-            return  # without an answer: nobody has taken it yet
-        self._is_renewing = True
+        end = None if self._is_over else self._renewals.begin()
+        if end is None:
+            return
         asked_at_ms, connection_count = self._clock.monotonic_ms(), self._connection_count
 
         def on_answer(answer: Completion[str]) -> None:
-            self._is_renewing = False
+            is_in_time = end()
             error = answer.error
             if error is None:
+                if not is_in_time:
+                    return
                 place, self.place = self.place, answer.result()
                 if place != self.place and not self.is_ours:
                     self._lose(Moved())
@@ -270,14 +311,17 @@ class LeaseKeeper:
 
     def _attend(self) -> None:
         """Each time anew: a question that was repeated says nothing about when it was answered."""
-        if self._is_over or self._is_attending:
+        end = None if self._is_over else self._attendance.begin()
+        if end is None:
             return
-        self._is_attending = True
         asked_at_ms = self._clock.monotonic_ms()
 
         def on_answer(answer: Completion[Attendance]) -> None:
-            self._is_attending = False
+            is_in_time = end()
             if self._is_over:
+                return
+            if not is_in_time:
+                self._attend_again(_ATTEND_MS)
                 return
             found = answer.result() if answer.error is None else Attendance.NONE
             if found is Attendance.BEGUN:
