@@ -3,7 +3,6 @@
 Owns: the list. Each is a small change to one function, as a mistake in it would be.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -11,9 +10,9 @@ from typing import Any
 import pytest
 
 from oncelog.broker.storage.shared import lease
-from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, LeaseWatch, Questions
+from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, LeaseWatch
 from oncelog.broker.storage.shared.tables import LOST_EPOCHS, Lease
-from oncelog.broker.turns.ports import MonotonicMs, Scheduler
+from oncelog.broker.turns.ports import MonotonicMs
 from tests.fakes.database import Database
 from tests.simulation.log_faults import Plant
 from tests.simulation.pair_tables import WatchedDatabase
@@ -90,16 +89,6 @@ def count_each_loss_as_the_one_before(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Database, "restore", silent)
 
 
-def wait_for_an_answer_that_never_comes(patch: pytest.MonkeyPatch) -> None:
-    """Until the connection is given up; the server gives it up before."""
-    begin = Questions.__init__
-
-    def patient(self: Questions, scheduler: Scheduler, _: float, ask: Callable[[], None]) -> None:
-        begin(self, scheduler, 60_000, ask)
-
-    patch.setattr(Questions, "__init__", patient)
-
-
 PLANTS: list[Plant] = [
     count_on_all_of_the_time,
     count_an_answer_from_its_arrival,
@@ -111,5 +100,4 @@ PLANTS: list[Plant] = [
     move_as_far_after_each_loss,
     move_no_further_than_ever,
     count_each_loss_as_the_one_before,
-    wait_for_an_answer_that_never_comes,
 ]

@@ -230,6 +230,22 @@ def test_an_epoch_has_room_for_a_thousand_losses_of_the_largest_distance() -> No
     assert epoch << 32 <= writer._last_id < 2**63 - 2**32
 
 
+@pytest.mark.parametrize("of_attendance", [True, False])
+def test_a_leader_with_one_silent_connection_stays_the_leader(world: World, of_attendance: bool) -> None:
+    """The server gives the connection up before an answer is late for good, and others see that."""
+    database, time = world
+    tables = FakeTables(database, time, time, Random(1))
+    owner = Candidate(database, time, "one", 1, tables)
+    keeper = owner.keep(owner.take())
+    taking = Candidate(database, time, "two", 2).begin()
+    time.advance(1_000)
+    tables.drop_packets(of_attendance=of_attendance)
+    time.advance(3_000)
+    for _ in range(20_000):
+        time.advance(1)
+        assert keeper.is_ours and not taking.done
+
+
 def test_an_answer_that_was_lost_has_taken_it_once(world: World) -> None:
     database, time = world
     candidate = Candidate(database, time, "one")
