@@ -36,11 +36,11 @@ def count_nothing_beside_rounds(patch: pytest.MonkeyPatch) -> None:
 
 
 def go_on_in_the_next_epoch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(metadata_log, "_LOST_STARTS", 1)
+    patch.setattr(metadata_log, "lost_epochs", lambda before, after: 0)
 
 
 def go_on_with_the_next_producer_id(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(metadata_log, "next_series", lambda producer_id: producer_id)
+    patch.setattr(metadata_log, "next_series", lambda producer_id, wall_ms: producer_id)
 
 
 def let_producers_of_the_past_go_on(patch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ from oncelog.broker.cluster.metadata_records import (
     count_of,
     decode_metadata_record,
     encode_metadata_batch,
+    lost_epochs,
     next_series,
     removal_of,
     spans,
@@ -68,8 +69,6 @@ if TYPE_CHECKING:
 CLUSTER_ID_CONFIG = "cluster.id"
 
 _FILLER_RECORDS = 1_000
-_LOST_STARTS = 500
-"""More than anybody loses with a backup; a record each."""
 
 
 class ResourceType(IntEnum):
@@ -121,7 +120,7 @@ class ClusterState:
         self.registration: register_broker_record.RegisterBrokerRecord | None = None
         """The newest start; None for a directory that was never started since starts are recorded."""
         self.epochs_of_starts = 0
-        """What all replayed starts have added to the leader epoch of each partition."""
+        """What all replayed starts, and returns of backups, have added to the leader epoch of each partition."""
         self._security: "SecurityState | None" = None
 
     @property
@@ -155,6 +154,7 @@ class ClusterState:
                 self.features[record.name] = record.feature_level
                 self.features_epoch = offset
             case producer_ids_record.ProducerIdsRecord():
+                self.epochs_of_starts += lost_epochs(self.next_producer_id, record.next_producer_id)
                 self.next_producer_id = record.next_producer_id
             case _:
                 self._replay_rare(record, offset)
@@ -441,8 +441,8 @@ class MetadataLog:
     # -- writing
 
     def register(self, node_id: int, incarnation_id: UUID, *, may_be_older: bool = False) -> Completion[None]:
-        """Record a new start of this node: it leads all its partitions in a new epoch. `may_be_older`: record more
-        starts than may have been lost, and that more producer ids were given out than may have been."""
+        """Record a new start of this node: it leads all its partitions in a new epoch. `may_be_older`: record that more
+        epochs and producer ids were given out than may have been, with all that is lost."""
         record = register_broker_record.RegisterBrokerRecord(
             broker_id=node_id, incarnation_id=incarnation_id, broker_epoch=self._log.log_end_offset, fenced=False
         )
@@ -451,9 +451,9 @@ class MetadataLog:
         ids = producer_ids_record.ProducerIdsRecord(
             broker_id=node_id,
             broker_epoch=record.broker_epoch,
-            next_producer_id=next_series(self.state.next_producer_id),
+            next_producer_id=next_series(self.state.next_producer_id, self._clock.wall_ms()),
         )
-        return self.write([record] * _LOST_STARTS + [ids])
+        return self.write([record, ids])
 
     def write(self, records: Sequence[Any]) -> Completion[None]:
         """Append `records` as one batch (all or none after a crash), replay them now, complete once durable."""

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated import (
     config_record,
@@ -47,6 +48,11 @@ class Registration(NamedTuple):
     """The offset of its record, as in Kafka."""
 
 
+_LOST_EPOCHS = 1_000
+"""More than anybody loses with a backup, should the wall clock be wrong."""
+_YEAR_2020_S = 1_577_836_800
+_LATEST_SERIES = 1 << 30
+"""Of the wall clock, in 2054: there is as much room again above it."""
 _SERIES_BITS = 32
 """A series of producer ids is longer than anybody needs. With a new one all earlier ids are known to be from before."""
 
@@ -55,9 +61,20 @@ def series_of(producer_id: int) -> int:
     return producer_id >> _SERIES_BITS
 
 
-def next_series(producer_id: int) -> int:
-    """The first producer id of the series after this one's."""
-    return series_of(producer_id) + 1 << _SERIES_BITS
+def next_series(producer_id: int, wall_ms: WallMs) -> int:
+    """The first producer id of a series after all that may have been given out since a backup was made.
+
+    Series grow with the seconds of the wall clock: what was given out after the backup was restored once is below what
+    is given out after it was restored again.
+    """
+    seconds = min(wall_ms // 1000 - _YEAR_2020_S, _LATEST_SERIES)
+    return max(series_of(producer_id) + 1 + _LOST_EPOCHS, seconds) << _SERIES_BITS
+
+
+def lost_epochs(before: int, after: int) -> int:
+    """By how much all leader epochs grow with a record of the next producer id, which was `before`: a new series means
+    that epochs may have been given out which are not known."""
+    return max(0, series_of(after) - series_of(before) - 1)
 
 
 def with_partitions(origins: EpochOrigins, first: int, origin: int) -> EpochOrigins:
