@@ -47,6 +47,7 @@ from oncelog.broker.cluster.metadata_snapshot import (
     last_batch_of,
 )
 from oncelog.broker.log.partition_log import AppendOrigin, PartitionLog
+from oncelog.broker.log.store import StoreDamagedError, StoreError
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler
 from oncelog.broker.turns.slices import Sliced
@@ -412,14 +413,18 @@ class MetadataLog:
         return None
 
     def _batch_at(self, offset: int) -> Sliced[tuple[BatchHeader, memoryview] | None]:
-        """The batch that holds this offset; None: the log has none."""
-        for piece in self._log.replay(offset):
-            if isinstance(piece, Completion):
-                yield piece
-                piece = piece.result()
-            for header, batch in piece:
-                if header.next_offset > offset:
-                    return (header, batch) if header.base_offset <= offset else None
+        """The batch that holds this offset; None: the log has none, or cannot be read there. Not by the log's own
+        `replay`, after which it is offline: a snapshot makes up for damage below its end."""
+        try:
+            for piece in self._log.stored.replay(offset, self._log.log_end_offset):
+                if isinstance(piece, Completion):
+                    yield piece
+                    piece = piece.result()
+                for header, batch in piece:
+                    if header.next_offset > offset:
+                        return (header, batch) if header.base_offset <= offset else None
+        except (StoreError, StoreDamagedError):
+            pass
         return None
 
     def _decoded(self, snapshot: SnapshotId, data: bytes) -> ClusterState:

@@ -6,6 +6,7 @@ import pytest
 
 from oncelog.broker.assembly.broker import StartError
 from oncelog.broker.cluster import metadata_log
+from oncelog.broker.storage.local.batch_scan import BatchScan
 from oncelog.protocol.errors import ErrorCode
 from oncelog.testing.memory_disk import MemoryDisk
 from tests.clients.administration import create, delete, produce
@@ -108,4 +109,28 @@ def test_a_snapshot_of_an_earlier_version_is_used(monkeypatch: pytest.MonkeyPatc
             assert create(broker, f"topic-{number}") is ErrorCode.NONE
     again = started(broker.disk.kill(), seed=300)
     assert set(again.broker.metadata.state.topics) == set(broker.broker.metadata.state.topics)
+    assert not [line for line in again.lines if "snapshot" in line]
+
+
+@pytest.mark.parametrize("stop", ["kill", "clean"])
+def test_damage_below_the_end_of_a_snapshot_does_not_hinder_its_use(stop: str) -> None:
+    """The batch that would say whose the snapshot is cannot be read; then it says nothing."""
+    broker = VirtualBroker(OFTEN)
+    for number in range(60):
+        assert create(broker, f"topic-{number}") is ErrorCode.NONE
+    if stop == "clean":
+        assert broker.broker.logs.close() is None
+    disk, expected = broker.disk.kill(), set(broker.broker.metadata.state.topics)
+    newest = max(path for path in disk.files if path.startswith(METADATA) and path.endswith(".checkpoint"))
+    end_offset = int(newest.removeprefix(METADATA).partition("-")[0])
+    bases = [
+        int(path.removeprefix(METADATA)[:20]) for path in disk.files if path.startswith(METADATA) and ".log" in path
+    ]
+    path = f"{METADATA}{max(base for base in bases if base < end_offset):020}.log"
+    inode = disk.files[path]
+    scan = BatchScan(lambda start, end: memoryview(inode.data)[start:end], len(inode.data), 0, has_gaps=True)
+    (end,) = [scan.position for header, _ in scan if header.next_offset == end_offset]
+    inode.data[end - 1] ^= 1
+    again = started(disk, seed=300)
+    assert set(again.broker.metadata.state.topics) == expected
     assert not [line for line in again.lines if "snapshot" in line]
