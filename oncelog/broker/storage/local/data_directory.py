@@ -177,6 +177,7 @@ class DataDirectory:
         """Delete what is left of removed topics (id and name), before any log is opened; returns a line for each."""
         self._topic_ids = (removed, live)
         lines = []
+        left: set[str] = set()
         for name in sorted(self._present):
             try:
                 unfinished = self._unfinished(name, removed, live)
@@ -190,7 +191,10 @@ class DataDirectory:
                     lines.append(f"{name} is deleted: the broker had stopped between the removal of its topic and this")
             except OSError as error:
                 lines.append(f"{name} is left of a removed topic and cannot be deleted: {error}")
+                left.add((partition_of(name) or ("", 0))[0])
         for topic_id, topic in removed.items():
+            if topic in left:
+                continue  # its directory would be taken for one that was restored
             try:
                 self._flushed.end_removal(topic_id)
             except OSError as error:

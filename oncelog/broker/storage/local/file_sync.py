@@ -80,6 +80,9 @@ class Points(Protocol):
 
     def rewrite(self) -> None: ...
 
+    @property
+    def is_sync_owed(self) -> bool: ...
+
 
 class _Round:
     """What one commit makes durable."""
@@ -225,7 +228,7 @@ class FileSync:
         """See `Durability.answer_ahead`."""
         if self.policy != "fsync":
             return True
-        if not self.is_journaling or self._is_committing or self.failure.failed:
+        if not self.is_journaling or self._is_committing or self.failure.failed or self._points.is_sync_owed:
             return False
         begun = self._ahead = self._begin_round(self._take_dirty())
         if begun.targets:
@@ -334,6 +337,8 @@ class FileSync:
         started_ms = self._clock.monotonic_ms()
         try:
             if begun.is_in_journal:
+                if self._points.is_sync_owed:
+                    self._points.sync()
                 if begun.sections:
                     self.journal.write(begun.sections)
                 else:

@@ -60,6 +60,8 @@ class FlushedOffsets:
         """Of the journal that covers what these entries do not; unknown in a file of an earlier version."""
         self.left_life = UNKNOWN
         """Of the journal that the run of that life has found: until it begins its own, that one counts."""
+        self.is_sync_owed = False
+        """The next round needs an entry that is written and not synced."""
         is_present = disk.exists(NAME)
         data = disk.read_bytes(NAME) if is_present else b""
         self.problem = self._load(data)
@@ -146,6 +148,7 @@ class FlushedOffsets:
 
     def sync(self) -> None:
         """Make every entry written so far durable; in any thread. Raises OSError."""
+        self.is_sync_owed = False  # first: another thread may write one meanwhile
         with self._lock:
             file = self._file
         file.sync()
@@ -192,8 +195,10 @@ class FlushedOffsets:
         )
 
     def prepare_removal(self, topic_id: UUID) -> None:
-        """If a start finds the removal of this topic, it deletes all files of its partitions, synced or not."""
+        """If a start finds the removal of this topic, it deletes all files of its partitions, synced or not; so this
+        must be synced before the removal is."""
         self.note(topic_id, _ALL_PARTITIONS, _REMOVED)
+        self.is_sync_owed = True
 
     def end_removal(self, topic_id: UUID) -> None:
         """The files are deleted: if an operator restores them, they stay. Raises OSError."""
