@@ -193,14 +193,15 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
 
     async def _ask_to_commit(self, batch: "SessionBatch[K, V, OutK, OutV]") -> None:
         """Commit again until the outcome is known. Raises ProducerFenced if it is that nothing was committed."""
+        batch._is_asked = True
         while batch._fence is None:
             try:
                 return await batch.transaction.commit()
             except CommitUnknown as error:
                 _log.warning("%s; asking again", error)
             except ProducerFenced as error:
-                await batch.transaction.__aexit__(type(error), error, error.__traceback__)  # finds who it was
                 batch._fence = error
+                await batch.transaction.__aexit__(type(error), error, error.__traceback__)  # finds who it was
         batch.transaction._note_outcome("committed" if await self._is_committed(batch, batch._fence) else "aborted")
         if not batch.committed:
             raise batch._fence
@@ -262,6 +263,8 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
         """The offsets in this transaction."""
         self._fence: ProducerFenced | None = None
         """What answered the commit, if its outcome has to be found in the group's offsets."""
+        self._is_asked = False
+        """The session has called commit()."""
         self.has_ended = False
 
     async def __aenter__(self) -> Self:
@@ -327,7 +330,9 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
         """True if the commit was sent and its outcome isn't known; the loop finds it out before it continues."""
         if self._fence is not None:
             return self._transaction._outcome is None
-        return self.has_ended and self._transaction.state == "committing"
+        state = self._transaction.state
+        # Fenced: the task was cancelled while the commit waited for the response that says so.
+        return self.has_ended and (state == "committing" or (self._is_asked and state == "fenced"))
 
     @property
     def transaction(self) -> Transaction[OutK, OutV]:

@@ -142,13 +142,14 @@ async def test_in_the_first_protocol_such_a_transaction_is_told_since_it_may_be_
         await overstay(daemon, faults)
 
 
-def fence_a_commit(faults: FaultClient, point: Point) -> None:
+def fence_a_commit(faults: FaultClient, point: Point) -> int:
     """The second batch's commit is lost, and the next request says that the producer is fenced: as a leader does that
-    cannot know which epochs the one before it gave out."""
+    cannot know which epochs the one before it gave out. Returns the rule of the loss."""
     ends = Selector(api=ApiKey.END_TXN, transactional_id="copier")
-    faults.plant(Rule(point, Action.DROP, ends, nth=2))
+    lost = faults.plant(Rule(point, Action.DROP, ends, nth=2))
     arrived = 2 if point is Point.ANSWER else 1
     faults.plant(Rule(Point.REQUEST, Action.ERROR, ends, nth=arrived + 1, error=ErrorCode.PRODUCER_FENCED))
+    return lost
 
 
 async def write(batch: Any) -> None:
@@ -158,33 +159,37 @@ async def write(batch: Any) -> None:
 
 
 @pytest.mark.parametrize("point", [Point.REQUEST, Point.ANSWER], ids=lambda point: point.name)
-@pytest.mark.parametrize("is_cancelled", [False, True], ids=["waits", "cancelled"])
+@pytest.mark.parametrize("cancelled_in", [None, "the commit", ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.INIT_PRODUCER_ID])
 async def test_the_groups_offsets_say_what_became_of_a_commit_whose_producer_was_fenced(
-    start_daemon: Start, point: Point, is_cancelled: bool
+    start_daemon: Start, point: Point, cancelled_in: ApiKey | str | None
 ) -> None:
-    """What was committed does not come again, all else does; also if the task is cancelled before that is known."""
+    """What was committed does not come again, all else does; also if the task is cancelled before that is known: while
+    the commit is asked for, who fenced it, or the next epoch."""
     daemon, faults = with_faults(start_daemon)
     await fill(daemon)
-    fence_a_commit(faults, point)
+    lost = fence_a_commit(faults, point)
     done, outcomes = 0, []
     async with TransactionalSession(
         "in", bootstrap_servers=daemon.bootstrap, group_id="copiers", transactional_id="copier", max_records=6
     ) as session:
-        regains = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.INIT_PRODUCER_ID)))
+        held = lost
+        if isinstance(cancelled_in, ApiKey):
+            held = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(api=cancelled_in)))
         async for batch in session:
             writing = asyncio.ensure_future(write(batch))
-            if len(outcomes) == 1:
-                await asyncio.to_thread(until, lambda: faults.status(regains).fired_count > 0)
-                if is_cancelled:
-                    writing.cancel()
-                    await asyncio.wait((writing,))
-                faults.release(regains)
+            if len(outcomes) == 1 and cancelled_in:
+                await asyncio.to_thread(until, lambda: faults.status(held).fired_count > 0)
+                writing.cancel()
+                await asyncio.wait((writing,))
+                if held != lost:
+                    faults.release(held)
             await asyncio.wait((writing,))
             outcomes.append(batch.committed)
+            assert len(outcomes) < COUNT, "the session goes on"
             done += len(batch) if batch.committed else 0
-            if done >= COUNT - (6 if is_cancelled and point is Point.ANSWER else 0):
+            if done >= COUNT - (6 if cancelled_in and point is Point.ANSWER else 0):
                 break
-    assert outcomes[:3] == [True, point is Point.ANSWER and not is_cancelled, True]
+    assert outcomes[:3] == [True, point is Point.ANSWER and not cancelled_in, True]
     assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
 
 
