@@ -175,6 +175,8 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
                     raise InvalidState("the last batch was neither committed nor aborted", hint="`async with batch:`")
                 await self._batch._settle()
             try:
+                if self._batch is not None and self._batch.transaction.state == "fenced":
+                    await self._producer.regain_epoch()  # the task was cancelled before it had been
                 records = await self._consumer.next_batch(max_records=self._max_records, max_wait_ms=self._max_wait_ms)
             except RetriableError as error:
                 _log.warning("no records: %s; trying again", error)

@@ -193,6 +193,32 @@ async def test_the_groups_offsets_say_what_became_of_a_commit_whose_producer_was
     assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
 
 
+async def test_a_session_whose_task_is_cancelled_while_a_fence_is_looked_into_goes_on(start_daemon: Start) -> None:
+    """Nobody has taken its id."""
+    daemon, faults = with_faults(start_daemon)
+    await fill(daemon)
+    offsets = Selector(api=ApiKey.TXN_OFFSET_COMMIT)
+    faults.plant(Rule(Point.REQUEST, Action.ERROR, offsets, nth=2, error=ErrorCode.INVALID_PRODUCER_EPOCH))
+    held = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.DESCRIBE_TRANSACTIONS)))
+    outcomes: list[bool] = []
+    async with TransactionalSession(
+        "in", bootstrap_servers=daemon.bootstrap, group_id="copiers", transactional_id="copier", max_records=6
+    ) as session:
+        async for batch in session:
+            writing = asyncio.ensure_future(write(batch))
+            if len(outcomes) == 1:
+                await asyncio.to_thread(until, lambda: faults.status(held).fired_count > 0)
+                writing.cancel()
+                await asyncio.wait((writing,))
+                faults.release(held)
+            await asyncio.wait((writing,))
+            outcomes.append(batch.committed)
+            if len(outcomes) == 5:
+                break
+    assert outcomes == [True, False, True, True, True]
+    assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
+
+
 async def test_a_batch_says_where_its_results_are_sent(daemon: Daemon) -> None:
     await fill(daemon)
     async with TransactionalSession("in", bootstrap_servers=daemon.bootstrap, group_id="copier") as session:
