@@ -216,7 +216,8 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
             try:
                 await self._regains(fence)  # no transaction of before is open after this
                 offsets = await self._consumer.committed(*batch._moved)
-                return any(offsets[each].offset == to.offset for each, to in batch._moved.items() if each in offsets)
+                found = [offsets[each].offset == to.offset for each, to in batch._moved.items() if each in offsets]
+                return bool(found) and all(found)
             except RetriableError as error:
                 _log.warning("the outcome of a commit is unknown: %s; asking again", error)
 
