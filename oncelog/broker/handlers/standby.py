@@ -50,7 +50,10 @@ def around_handler(leader: LeaderSeen, api: ApiKey, handle: Handler) -> Handler:
             raise CloseConnection("only the leader can answer it: this node stands by, and the client asks another one")
         version = context.api_version
         place = API_TABLE[api].errors_in(version).rows if error is ErrorCode.NOT_LEADER_OR_FOLLOWER else None
-        return context.run(refused_response(api, refused, version, request, _REASON, place))
+        said = refused
+        if api in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE):
+            said = refused._replace(others={**refused.others, "current_leader": _unknown_leader(api)})
+        return context.run(refused_response(api, said, version, request, _REASON, place))
 
     return refuse
 
@@ -62,6 +65,15 @@ def _may_be_from_any_node(context: RequestContext, api: ApiKey, request: Any) ->
     if api in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
         return not any(each.resource_type in _OF_NODES and each.resource_name for each in request.resources)
     return api in FROM_ANY_NODE
+
+
+def _unknown_leader(api: ApiKey) -> Any:
+    """Return what Kafka names where it knows no leader. The default of these messages is node 0, in epoch 0, which
+    franz-go asks from then on."""
+    from oncelog.protocol.generated import share_acknowledge_response, share_fetch_response
+
+    kind = share_fetch_response if api is ApiKey.SHARE_FETCH else share_acknowledge_response
+    return kind.LeaderIdAndEpoch(-1, -1)
 
 
 def _refuse_fetch(_context: RequestContext, request: FetchRequest) -> FetchResponse:

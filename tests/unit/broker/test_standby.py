@@ -1,5 +1,6 @@
 """A node that stands by: it answers what it knows of the leader's metadata log, and says of the rest whom to ask."""
 
+from collections.abc import Iterator
 from importlib import import_module
 from random import Random
 from typing import Any, NoReturn
@@ -177,7 +178,7 @@ ELSEWHERE_VERSIONS = [(api, version) for api, version in EVERY_VERSION if api.ke
 def test_a_request_for_the_leader_gets_the_error_that_makes_a_client_look_for_it(
     standby: Standby, api: Api, version: int
 ) -> None:
-    """Each thing that it names, and nothing else."""
+    """Each thing that it names, and nothing else; and no leader that does not exist: node 0 is the default."""
     before = standby.follower.next_offset
     reply = standby.send(WITH_NAMES.get(api.key, filled_request(api)), version)
     assert reply.is_there
@@ -185,8 +186,19 @@ def test_a_request_for_the_leader_gets_the_error_that_makes_a_client_look_for_it
         assert reply.is_closed
     else:
         assert error_names(reply.message) == [ELSEWHERE[api.key].name]
+        assert set(_leaders_in(reply.message)) <= {-1}
     standby.follow()
     assert standby.follower.next_offset == before
+
+
+def _leaders_in(found: Any) -> Iterator[int]:
+    parts = (
+        found if isinstance(found, list | tuple) else [getattr(found, name) for name in getattr(found, "FIELDS", ())]
+    )
+    for part in parts:
+        yield from _leaders_in(part)
+    if hasattr(found, "leader_id"):
+        yield found.leader_id
 
 
 def test_a_producer_that_needs_no_coordinator_asks_another_node(standby: Standby) -> None:
