@@ -150,6 +150,8 @@ _REPEAT = """## Repeat it
 PostgreSQL comes as a wheel, or is the system's: each major version that is installed is taken. Java needs
 ONCELOG_KAFKA_LIBS with Kafka's jars (`make interop` fetches them), and a full disk needs root, which mounts one.
 
+<!-- not run: it takes an hour; tests/daemon/test_postgres_proof.py has a short run -->
+
     make postgres-proof                                # an hour; SEED=2 for other moments
     make postgres-proof KILLS=100 ARGS='--only kills --versions 18'
     make postgres-proof ARGS='--only three --versions 18 --minutes 60'
