@@ -167,6 +167,8 @@ class Database:
         later: list[Effect] = []
         for effect in list(self.in_flight):
             fate = random.choice(["before", "never", "later"])
+            if effect not in self.in_flight:
+                continue  # another has made it happen
             if fate == "before":
                 self.in_flight.remove(effect)
                 effect(self)

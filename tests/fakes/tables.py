@@ -56,7 +56,7 @@ _DELAYS_MS = (0, 0, 1, 3, 10, 40)
 _LONG_MS = (*_DELAYS_MS, *_DELAYS_MS, 400, 2_500)
 _LATE_MS = (1, 40, 400, 4_000)
 _ANSWER_MS = 15_000
-_KEEPALIVE_MS = 11_000
+KEEPALIVE_MS = 11_000
 """As `storage.postgres` asks for them."""
 _LONG = Checkpoint | ReplaceChunks | DropChunks | DeleteLogs
 """They may have much to do."""
@@ -343,7 +343,7 @@ class FakeTables:
             if database.attendant is not None and database.attendant[0] is connection:
                 database.attendant = None
 
-        self._scheduler.call_later(_KEEPALIVE_MS, on_noticed)
+        self._scheduler.call_later(KEEPALIVE_MS, on_noticed)
 
     def be_silent(self) -> None:
         """Nothing arrives on either side, and nobody notices."""

@@ -18,7 +18,7 @@ from oncelog.broker.storage.shared.tables import KeepPlace, TakenLease
 from oncelog.broker.system.ending import EndingScheduler
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Slices
-from tests.fakes.tables import FakeTables
+from tests.fakes.tables import KEEPALIVE_MS, FakeTables
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError
 from tests.simulation.pair_tables import ServerClock, WatchedDatabase
@@ -30,6 +30,7 @@ _EPOCH_MS = 10**9
 _CUT_SHARE = 0.05
 _AGAIN_MS = (300, 1_000, 2_000)
 """Between one restore and the next of the same trouble."""
+_LATE_MS = 2_000
 _STARTS_MS = (0, 100, 1_000, 3_000)
 _LEASES_MS = (1_000, 2_000, 10_000)
 _PAUSES_MS = (20, 150, 300, 650, 750, 1_500, 4_000)
@@ -180,6 +181,7 @@ class LeaseWorld:
             self._cut_all,
             self._silence,
             self._lose_the_lock,
+            self._drop_packets,
             self._restore,
         ]
         self.random.choice([*troubles, self._set_the_clock])(node)
@@ -233,6 +235,11 @@ class LeaseWorld:
         """Once, or again and again: no cause for a take-over, as the next attempt comes in time."""
         for _ in range(self.random.choice([1, 1, 5])):
             self.server.call_later(self.random.randrange(1_500), node.tables.cut_attendance)
+
+    def _drop_packets(self, node: Candidate) -> None:
+        """Of one connection: no cause for a take-over either, unless another fault comes before it is noticed."""
+        self._excuse(node, _LATE_MS if node.keeper is not None else KEEPALIVE_MS)
+        node.tables.drop_packets(of_attendance=self.random.random() < 0.5)
 
     def _restore(self, node: Candidate) -> None:
         """The database goes back to before the newest lease was taken: a standby was promoted that lacks it. Or the
