@@ -143,4 +143,5 @@ class Term:
         """Others take this node for one that is not there."""
         if self.tables is not None:
             yield self.roster.end()
+            self.statements.end()
         self._scheduler.end()

@@ -92,6 +92,12 @@ class Statements:
         self._outage = Outage(clock, outage_listener)
         self.repeat_count = 0
         """How many were sent again, as their answer was lost."""
+        self._is_over = False
+
+    def end(self) -> None:
+        """Nothing is answered from now on: what a driver cancels as it closes the connections says nothing of the
+        database."""
+        self._is_over = True
 
     def ask(self, statement: Statement[T]) -> Completion[T]:
         """The answer. Fails with OSError."""
@@ -104,6 +110,8 @@ class Statements:
     ) -> None:
         def on_answer(answer: Completion[T]) -> None:
             error = answer.error
+            if self._is_over:
+                return
             if isinstance(error, Unanswered) or (isinstance(error, Refused) and isinstance(statement, _WAITED_OUT)):
                 if self._clock.monotonic_ms() - since_ms < _PATIENCE_MS:
                     self.repeat_count += 1
