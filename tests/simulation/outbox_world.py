@@ -20,7 +20,7 @@ from tests.simulation.tables_world import TablesTally, TablesWorld
 _WRITERS = 3
 _NOTIFIED_SHARE = 0.7
 _WHILE_FENCED_MS = (1, 3, 40)
-_LAST_ROWS_MS = 60_000
+_LAST_ROWS_MS = 600_000
 
 
 @dataclass
