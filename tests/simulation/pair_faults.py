@@ -14,7 +14,6 @@ from oncelog.broker.cluster.nodes import Client, NodeAddress, Nodes
 from oncelog.broker.handlers import current
 from oncelog.broker.storage.shared import statements
 from oncelog.broker.storage.shared.lease import LeaseKeeper
-from oncelog.broker.storage.shared.room import Room
 from oncelog.broker.storage.shared.tables import LOST_EPOCHS, AppendRound, FollowMetadata, Lease, ReadRounds, Statement
 from oncelog.broker.succession import term
 from oncelog.broker.succession.clients import Clients
@@ -160,7 +159,7 @@ def keep_the_lease_once_it_is_needed(patch: pytest.MonkeyPatch) -> None:
 
 def take_a_cancelled_statement_for_a_full_disk(patch: pytest.MonkeyPatch) -> None:
     """As a driver cancels what is in flight when a leader that was deposed closes its connections."""
-    patch.setattr(Room, "end", lambda self: None)
+    patch.setattr(statements.Statements, "end", lambda self: None)
 
 
 PLANTS: list[Plant] = [

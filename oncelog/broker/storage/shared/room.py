@@ -26,7 +26,6 @@ class Room:
         self._refused: set[object] = set()
         self._refused_count = 0
         self._since_ms = MonotonicMs(0)
-        self._is_over = False
 
     def check(self) -> None:
         """Raises StoreError if nothing may be appended."""
@@ -36,15 +35,8 @@ class Room:
         if self.waiting_bytes > self._limit_bytes:
             raise StoreError(f"{self.waiting_bytes} bytes wait for the database, which is slower than they come")
 
-    def end(self) -> None:
-        """Nothing is sent again from now on. What is in flight is refused, as a driver cancels it when its connection
-        is closed: that says nothing of the database."""
-        self._is_over = True
-
     def on_refused(self, statement: object, error: OSError) -> None:
         """The database lacks something for it, for now; the statement will be sent again."""
-        if self._is_over:
-            return
         self._refused.add(statement)
         self._refused_count += 1
         if self.error is None:

@@ -192,7 +192,6 @@ class SharedLogStore:
     def _fail(self, error: OSError) -> None:
         if self._failure is None:
             self._failure = error
-            self._room.end()
             self._failed.complete(None)
             for watcher in self._watchers:
                 watcher()
@@ -486,7 +485,6 @@ class SharedLogStore:
         if self.cleaner is not None:
             self.cleaner.stop()
         self.lease.end()
-        self._room.end()
         if self.trouble is not None:
             return self.trouble.error
         if self._in_flight is not None:
