@@ -6,6 +6,7 @@ more of them (`thorough`). To search on: `make test ARGS='--hypothesis-profile=s
 
 import gc
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,9 +30,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _let_children_take_signals()
     gc.disable()  # until all is collected: a third of what that costs was walks over the tests already there
     if config.getoption("--compiled") and not is_compiled(partition_log):
         raise pytest.UsageError(f"--compiled, but {partition_log.__file__} is interpreted")
+
+
+def _let_children_take_signals() -> None:
+    """Let the programs that tests start take Ctrl-C and a hang-up, even where nohup or a shell in the background has
+    made pytest ignore both: programs inherit what is ignored, but no handler."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda _number, _frame: None)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

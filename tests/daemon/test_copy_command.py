@@ -20,7 +20,6 @@ from oncelog.sync import Admin as SyncAdmin
 from oncelog.sync import Producer
 from oncelog.testing import Broker
 from tests.support.copies import contents, fill, placed
-from tests.support.interrupts import interruptible
 from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
@@ -31,8 +30,7 @@ def copying(source: Broker, target: Broker, *options: str) -> Iterator["subproce
     """The command, with --json; killed in the end if it still runs."""
     command = [sys.executable, "-m", "oncelog", "copy", source.bootstrap_servers, target.bootstrap_servers, "--json"]
     pipe = subprocess.PIPE
-    with interruptible():
-        process = subprocess.Popen([*command, *options], cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    process = subprocess.Popen([*command, *options], cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
     try:
         yield process
     finally:

@@ -14,7 +14,6 @@ from oncelog.client import NewTopic, TopicPartition
 from oncelog.sync import Admin, Consumer, Producer
 from oncelog.testing import Broker
 from tests.support.daemon import Daemon
-from tests.support.interrupts import interruptible
 from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
@@ -34,10 +33,7 @@ def started(broker: Broker, *arguments: str, in_background: bool = False) -> Ite
     command = [*ONCELOG, *arguments, "--bootstrap", broker.bootstrap_servers]
     if in_background:
         command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
-    with interruptible():
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         yield process
     finally:

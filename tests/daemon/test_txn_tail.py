@@ -14,7 +14,6 @@ from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorR
 from tests.clients.conversation import Conversation
 from tests.clients.wire import WireBroker
 from tests.support.daemon import Daemon
-from tests.support.interrupts import interruptible
 from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
@@ -25,10 +24,7 @@ ONE_COMMIT = [("Empty", "Ongoing"), ("Ongoing", "PrepareCommit"), ("PrepareCommi
 def tailing(bootstrap: str, *options: str) -> Iterator["subprocess.Popen[str]"]:
     command = [sys.executable, "-P", "-m", "oncelog", "txn", "tail", "--bootstrap", bootstrap, *options]
     pipe = subprocess.PIPE
-    with interruptible():
-        process = subprocess.Popen(
-            command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, stdout=pipe, stderr=pipe, text=True
-        )
+    process = subprocess.Popen(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, stdout=pipe, stderr=pipe, text=True)
     with process:
         assert process.stderr is not None
         try:

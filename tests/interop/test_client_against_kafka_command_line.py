@@ -17,7 +17,6 @@ from oncelog.client import TopicPartition
 from oncelog.client.blocking.clients import Admin, Consumer, Producer
 from tests.support.daemon import LOOKS_AT_FILES
 from tests.support.interop import SHARE_STATE_ON_ONE_NODE
-from tests.support.interrupts import interruptible
 from tests.support.kafka import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
 
@@ -177,8 +176,7 @@ def test_what_became_of_each_transaction_is_shown(operator: Operator) -> None:
 
 
 def started(command: list[str]) -> "subprocess.Popen[str]":
-    with interruptible():
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_transactions_are_listed_by_state_producer_and_pattern(operator: Operator) -> None:

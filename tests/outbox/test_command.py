@@ -13,7 +13,6 @@ from typing import IO, Any
 import pytest
 
 from oncelog.testing import Broker
-from tests.support.interrupts import interruptible
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres import Postgres, need_programs, open_directory
 
@@ -49,10 +48,9 @@ def call(*arguments: str, code: int = 0) -> str:
 
 @contextmanager
 def running(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    with interruptible():
-        process = subprocess.Popen(
-            [*COMMAND, "run", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
-        )
+    process = subprocess.Popen(
+        [*COMMAND, "run", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
     try:
         yield process
     finally:
