@@ -43,34 +43,38 @@ if [ $$result -ne 0 ]; then tail -n 20 $(VENV)/pip.log >&2; echo "pip failed; it
 endef
 
 .PHONY: help
-help: ## This list
+help:
 	@echo 'oncelog: make <target>'
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  %-16s %s\n' $$name "$$text"; done
+	@for group in use change measure prove; do \
+	  printf '\n%s\n' "$$group"; \
+	  sed -n "s/^\([a-z-]*\):.*## $$group: \(.*\)/\1|\2/p" $(MAKEFILE_LIST) \
+	    | while IFS='|' read -r name text; do printf '  %-19s %s\n' $$name "$$text"; done; \
+	done
 
 .PHONY: demo
-demo: $(VENV)/.demo ## The main job: purchases loaded under faults, totalled by Spark exactly once, verified (INPUT=FILE, DATA=completejourney)
+demo: $(VENV)/.demo ## use: The main job: purchases loaded under faults, totalled by Spark exactly once, verified (INPUT=FILE, DATA=completejourney)
 	@if [ '$(DATA)' = completejourney ]; then $(MAKE) --no-print-directory $(VENV)/.completejourney; fi
 	@$(BIN)/python -m oncelog.pipeline.demo $(if $(INPUT),--input '$(INPUT)') $(if $(DATA),--data '$(DATA)') $(ARGS)
 
 .PHONY: demo-outbox
-demo-outbox: $(VENV)/.outbox ## Money from PostgreSQL over the broker into PostgreSQL, all of it killed, to the cent (a minute; ARGS='--kills 20')
+demo-outbox: $(VENV)/.outbox ## use: Money from PostgreSQL over the broker into PostgreSQL, all of it killed, to the cent (a minute; ARGS='--kills 20')
 	@$(BIN)/python -m oncelog demo outbox $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.test ## Run the fast tests, on every core (ARGS= goes to pytest: '-k fencing', '-n0 --pdb')
+test: $(VENV)/.test ## change: Run the fast tests, on every core (ARGS= goes to pytest: '-k fencing', '-n0 --pdb')
 	@$(PYTEST) $(ARGS)
 
 .PHONY: test-all
-test-all: $(VENV)/.test ## Run these, the slow and exhaustive ones, and a minute of fuzzing, as .ci/run does
+test-all: $(VENV)/.test ## change: Run these, the slow and exhaustive ones, and a minute of fuzzing, as .ci/run does
 	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' --hypothesis-profile=thorough $(ARGS)
 
 .PHONY: test-spark
-test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.iceberg $(VENV)/.pipelines ## Run the tests that start Spark, in three sessions side by side (its Kafka connector is fetched, if Maven is there)
+test-spark: $(VENV)/.test $(VENV)/.delta $(VENV)/.iceberg $(VENV)/.pipelines ## change: Run the tests that start Spark, in three sessions side by side (its Kafka connector is fetched, if Maven is there)
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rsfE -m spark $(ARGS)
 
 # What a query touches of Spark: the rest of the tests is ours, or was seen with the newest.
 .PHONY: test-spark-versions
-test-spark-versions: ## Run the tests of reading and writing with the older versions of Spark, half an hour each (SPARKS='4.1 4.2')
+test-spark-versions: ## prove: Run the tests of reading and writing with the older versions of Spark, half an hour each (SPARKS='4.1 4.2')
 	@for version in $(SPARKS); do \
 	  echo "== pyspark $$version =="; \
 	  [ -e $(VERSIONS)/$$version/.done ] || { \
@@ -83,7 +87,7 @@ test-spark-versions: ## Run the tests of reading and writing with the older vers
 
 # In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there.
 .PHONY: test-compiled
-test-compiled: $(COMPILED)/.test ## Run the fast tests and 40 simulated lives of each kind against the compiled wheel, away from the sources (FIRST=0)
+test-compiled: $(COMPILED)/.test ## change: Run the fast tests and 40 simulated lives of each kind against the compiled wheel, away from the sources (FIRST=0)
 	@rm -rf $(COMPILED)/run && mkdir $(COMPILED)/run
 	@tar -c --exclude __pycache__ $(filter-out oncelog broker client pipeline protocol,$(wildcard *)) .ci .dockerignore | tar -x -C $(COMPILED)/run
 	@cd $(COMPILED)/run && ../venv/bin/python -m pytest --compiled -rsfE -n auto --dist worksteal \
@@ -91,14 +95,14 @@ test-compiled: $(COMPILED)/.test ## Run the fast tests and 40 simulated lives of
 	@cd $(COMPILED)/run && ../venv/bin/python -m tests.simulation --seeds 40 --first $(FIRST)
 
 .PHONY: wheel
-wheel: $(BIN)/python ## Build a wheel with the hot modules compiled, into dist/ (a C compiler and a minute or two)
+wheel: $(BIN)/python ## use: Build a wheel with the hot modules compiled, into dist/ (a C compiler and a minute or two)
 	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip wheel -q --no-deps -w dist .
 	@ls dist/*.whl
 
 # One for each Python from 3.11 on that is on the PATH and starts, and one without compiled modules for any other.
 ALL_PYTHONS = $(shell for minor in 11 12 13 14; do python3.$$minor -c '' 2>/dev/null && echo python3.$$minor || true; done)
 .PHONY: wheels
-wheels: $(BIN)/python ## Build a compiled wheel for each Python of this machine, and the pure one, into dist/ (PYTHONS='python3.12 ...')
+wheels: $(BIN)/python ## use: Build a compiled wheel for each Python of this machine, and the pure one, into dist/ (PYTHONS='python3.12 ...')
 	@for python in $(or $(PYTHONS),$(ALL_PYTHONS)); do \
 	  HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip --python "$$(command -v $$python)" wheel -q --no-deps -w dist . || exit 1; \
 	done
@@ -106,14 +110,14 @@ wheels: $(BIN)/python ## Build a compiled wheel for each Python of this machine,
 	@ls dist/*.whl
 
 .PHONY: spark-archive
-spark-archive: $(ARCHIVE)/.made$(if $(DELTA),-delta) ## Pack oncelog and what executors of a Spark cluster need, into .archive/executors.tar.gz (DELTA=1: with deltalake)
+spark-archive: $(ARCHIVE)/.made$(if $(DELTA),-delta) ## use: Pack oncelog and what executors of a Spark cluster need, into .archive/executors.tar.gz (DELTA=1: with deltalake)
 
 .PHONY: fuzz
-fuzz: $(VENV)/.test ## Look for bytes that break the broker (SEED=, SECONDS= or MINUTES=); written to .fuzz/
+fuzz: $(VENV)/.test ## prove: Look for bytes that break the broker (SEED=, SECONDS= or MINUTES=); written to .fuzz/
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),$(if $(MINUTES),$$(($(MINUTES) * 60)),300)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: check
-check: $(VENV)/.dev ## Lint, format, types, import contracts, house rules, links between the pages
+check: $(VENV)/.dev ## change: Lint, format, types, import contracts, house rules, links between the pages
 	$(BIN)/ruff check $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
 	$(BIN)/ruff format --check $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
 	$(BIN)/mypy
@@ -122,47 +126,47 @@ check: $(VENV)/.dev ## Lint, format, types, import contracts, house rules, links
 	$(BIN)/python -m pytest -m '' tests/test_tidy.py tests/test_types.py
 
 .PHONY: format
-format: $(VENV)/.dev ## Format and fix what ruff can fix
+format: $(VENV)/.dev ## change: Format and fix what ruff can fix
 	$(BIN)/ruff check --fix $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
 	$(BIN)/ruff format $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
 
 .PHONY: bench
-bench: $(VENV)/.test ## Measure this broker and its client beside others, and write docs/compare/performance.md (ARGS: the brokers' alone, --quick, --help)
+bench: $(VENV)/.test ## measure: Measure this broker and its client beside others, and write docs/compare/performance.md (ARGS: the brokers' alone, --quick, --help)
 	@$(BIN)/python -m bench.peers $(ARGS)
 	@$(if $(ARGS),,$(BIN)/python -m bench.clients)
 
 .PHONY: bench-clients
-bench-clients: $(VENV)/.test ## Measure this client beside aiokafka, kafka-python and confluent-kafka, and write docs/compare/performance.md (ARGS=--quick)
+bench-clients: $(VENV)/.test ## measure: Measure this client beside aiokafka, kafka-python and confluent-kafka, and write docs/compare/performance.md (ARGS=--quick)
 	@$(BIN)/python -m bench.clients $(ARGS)
 
 .PHONY: bench-log
-bench-log: $(VENV)/.test ## Measure what operations cost as a log grows, and write docs/compare/performance.md (ARGS='--quick', ARGS='--json FILE')
+bench-log: $(VENV)/.test ## measure: Measure what operations cost as a log grows, and write docs/compare/performance.md (ARGS='--quick', ARGS='--json FILE')
 	@$(BIN)/python -m bench.log_curves $(ARGS)
 
 .PHONY: bench-testing
-bench-testing: $(VENV)/.test ## Measure what a broker costs a test, beside Apache Kafka, and write docs/start/from-testcontainers.md
+bench-testing: $(VENV)/.test ## measure: Measure what a broker costs a test, beside Apache Kafka, and write docs/start/from-testcontainers.md
 	@$(BIN)/python -m bench.in_tests
 
 .PHONY: bench-copy
-bench-copy: $(VENV)/.dev ## Measure `oncelog copy` between two brokers, and write docs/operate/beyond-one-node.md
+bench-copy: $(VENV)/.dev ## measure: Measure `oncelog copy` between two brokers, and write docs/operate/beyond-one-node.md
 	@$(BIN)/python -m bench.copying
 
 .PHONY: bench-postgres
-bench-postgres: $(VENV)/.test ## Measure records in PostgreSQL beside files, and write docs/compare/performance.md (ARGS=--quick, ARGS='--load 60')
+bench-postgres: $(VENV)/.test ## measure: Measure records in PostgreSQL beside files, and write docs/compare/performance.md (ARGS=--quick, ARGS='--load 60')
 	@$(BIN)/python -m bench.postgres $(ARGS)
 
 .PHONY: bench-spark
-bench-spark: $(VENV)/.demo $(VENV)/.test ## Measure format("oncelog") beside Spark's own Kafka connector, and write docs/compare/performance.md (ARGS=--quick)
+bench-spark: $(VENV)/.demo $(VENV)/.test ## measure: Measure format("oncelog") beside Spark's own Kafka connector, and write docs/compare/performance.md (ARGS=--quick)
 	@$(BIN)/python -m bench.spark $(ARGS)
 
 .PHONY: sim
-sim: $(VENV)/.test ## Simulate the log and the whole broker with faults of every kind, on every core (SEEDS=200 FIRST=0)
+sim: $(VENV)/.test ## prove: Simulate the log and the whole broker with faults of every kind, on every core (SEEDS=200 FIRST=0)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
 # A run with another FIRST or BROKER adds to the results of the one before.
 PROOF := $(BIN)/python -m tests.spark.proof
 .PHONY: spark-proof
-spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## Faults on Spark's sinks, ours and others, to docs/spark/spark-proof.md (SEEDS=660 FIRST=0: half an hour; BROKER=kafka)
+spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## prove: Faults on Spark's sinks, ours and others, to docs/spark/spark-proof.md (SEEDS=660 FIRST=0: half an hour; BROKER=kafka)
 	@[ '$(FIRST)$(BROKER)' != 0 ] || rm -rf .proof
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
 	  $(PROOF) session --first $(FIRST) $(if $(BROKER),--broker $(BROKER)) \
@@ -172,69 +176,69 @@ spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## Faults on Spark's sin
 
 # A part that is run again replaces its row.
 .PHONY: outbox-proof
-outbox-proof: $(VENV)/.outbox $(VENV)/.test ## Faults on `oncelog outbox`, counted, to docs/operate/outbox-proof.md (KILLS=100 SEED=1 BROKER=kafka; ARGS='--only kills', ARGS=numbers)
+outbox-proof: $(VENV)/.outbox $(VENV)/.test ## prove: Faults on `oncelog outbox`, counted, to docs/operate/outbox-proof.md (KILLS=100 SEED=1 BROKER=kafka; ARGS='--only kills', ARGS=numbers)
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
 	  $(BIN)/python -m tests.outbox.proof $(if $(filter numbers table,$(ARGS)),,run) $(if $(BROKER),--broker $(BROKER)) \
 	    --kills $(or $(KILLS),100) --seed $(or $(SEED),1) --write docs/operate/outbox-proof.md $(ARGS)
 
 .PHONY: postgres-proof
-postgres-proof: $(VENV)/.test ## Faults on a broker with its records in PostgreSQL, counted, to docs/operate/postgres-proof.md (KILLS=30 SEED=1; ARGS='--only kills')
+postgres-proof: $(VENV)/.test ## prove: Faults on a broker with its records in PostgreSQL, counted, to docs/operate/postgres-proof.md (KILLS=30 SEED=1; ARGS='--only kills')
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
 	  $(BIN)/python -m tests.postgres.proof --kills $(or $(KILLS),30) --seed $(or $(SEED),1) \
 	    --write docs/operate/postgres-proof.md $(ARGS)
 
 .PHONY: spark-ledger
-spark-ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test ## The ledger over 1.47 million purchases under faults, compared to the cent (DATA=cdnow: fewer; SEED=1)
+spark-ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test ## prove: The ledger over 1.47 million purchases under faults, compared to the cent (DATA=cdnow: fewer; SEED=1)
 	@$(BIN)/python -m tests.spark.ledger_run --data $(or $(DATA),completejourney) --seed $(or $(SEED),1) --write docs/spark/spark-ledger.md
 
 .PHONY: generate
-generate: $(VENV)/.test ## Write the protocol codecs from their construct declarations
+generate: $(VENV)/.test ## change: Write the protocol codecs from their construct declarations
 	$(BIN)/python -m oncelog.protocol.codec
 
 .PHONY: compose-test
-compose-test: $(VENV)/.test ## Build the images; kill, restart and cut off their containers under both clients (podman or docker)
+compose-test: $(VENV)/.test ## prove: Build the images; kill, restart and cut off their containers under both clients (podman or docker)
 	@PYTHON=$(BIN)/python ./.ci/compose-test $(ARGS)
 
 .PHONY: compose-demo
-compose-demo: ## The main job in containers, from their images to the result: loader, broker, Spark cluster, verification
+compose-demo: ## use: The main job in containers, from their images to the result: loader, broker, Spark cluster, verification
 	@./.ci/compose-demo
 
 # With ONCELOG_TEST_DSN=postgresql://... the brokers of the tests keep their records there, over six connections each.
 .PHONY: interop
-interop: $(VENV)/.test ## Run real clients: kcat, Apache Kafka's Java tools, Streams and Connect, Flink, Go's, Rust's, Node's, Python's (fetched into .interop)
+interop: $(VENV)/.test ## prove: Run real clients: kcat, Apache Kafka's Java tools, Streams and Connect, Flink, Go's, Rust's, Node's, Python's (fetched into .interop)
 	@echo 'Fetching and building the clients of other languages'
 	@$(BIN)/python tools/interop.py prepare
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
 	  $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rsfE -m 'not spark and not compose and not recording' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop tests/daemon/test_{sslyze,dashboard_evaluated}.py $(ARGS)
 
 .PHONY: works-with
-works-with: ## Write docs/compare/works-with.md from a run of `make interop`, with what is asked again of Apache Kafka
+works-with: ## prove: Write docs/compare/works-with.md from a run of `make interop`, with what is asked again of Apache Kafka
 	@$(MAKE) interop ARGS="-m 'not spark and not compose'"
 	@$(BIN)/python tools/interop.py table .interop/results.xml docs/compare/works-with.md
 
 .PHONY: docs
-docs: $(VENV)/.docs ## Build the site of docs/ into .site/, strictly: every link, every page in the nav (ARGS=serve shows it on a port)
+docs: $(VENV)/.docs ## use: Build the site of docs/ into .site/, strictly: every link, every page in the nav (ARGS=serve shows it on a port)
 	@$(if $(ARGS),$(BIN)/mkdocs $(ARGS),$(SITE))
 	@echo 'The site is .site/index.html'
 
 .PHONY: pages
-pages: $(VENV)/.test ## Write what pages and pictures have from the code: tables, diagrams, output of commands
+pages: $(VENV)/.test ## change: Write what pages and pictures have from the code: tables, diagrams, output of commands
 	@$(BIN)/python -m tools.pages $(ARGS)
 
 .PHONY: console-pictures
-console-pictures: $(VENV)/.test ## Take the screenshots of the console and of its lesson, to docs/images (needs a Chromium)
+console-pictures: $(VENV)/.test ## change: Take the screenshots of the console and of its lesson, to docs/images (needs a Chromium)
 	@$(BIN)/python -m tools.take_console_pictures
 
 .PHONY: dashboard-picture
-dashboard-picture: $(VENV)/.test ## Draw the dashboard of docs/operate/metrics.md from two minutes of a Prometheus (`make interop` fetches it)
+dashboard-picture: $(VENV)/.test ## change: Draw the dashboard of docs/operate/metrics.md from two minutes of a Prometheus (`make interop` fetches it)
 	@PYTHONPATH=. $(BIN)/python tools/draw_dashboard.py $(ARGS)
 
 .PHONY: release-check
-release-check: $(VENV)/.release ## What must hold before a release: build, metadata, an empty venv, a record in and out, version (PYTHONS='python3.12 ...')
+release-check: $(VENV)/.release ## change: What must hold before a release: build, metadata, an empty venv, a record in and out, version (PYTHONS='python3.12 ...')
 	@$(BIN)/python tools/release_check.py $(or $(PYTHONS),$(PYTHON))
 
 .PHONY: clean
-clean: ## Remove the virtual environment and everything generated
+clean: ## use: Remove the virtual environment and everything generated
 	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .outbox-proof .proof .site $(VERSIONS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(ARCHIVE)/.made $(ARCHIVE)/.made-delta: $(shell find oncelog -name '*.py') pyproject.toml | $(BIN)/python
