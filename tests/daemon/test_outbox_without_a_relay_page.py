@@ -1,4 +1,4 @@
-"""docs/operate/outbox-in-rounds.md: its SQL runs as the role that it speaks of, and its commands say what it says."""
+"""docs/operate/outbox.md, "Without a relay": its SQL runs as the role that it names, its commands print what it has."""
 
 import json
 import re
@@ -21,7 +21,8 @@ from tests.support.postgres import Postgres, started
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "operate" / "outbox-in-rounds.md").read_text(encoding="utf-8")
+_, _, PAGE = (ROOT / "docs" / "operate" / "outbox.md").read_text(encoding="utf-8").partition("\n## Without a relay\n")
+PAGE, _, _ = PAGE.partition("\n## ")
 PRODUCE, GRANT, WATCH, AGAIN = re.findall("```sql\n(.*?)```", PAGE, re.DOTALL)
 
 

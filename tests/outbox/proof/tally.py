@@ -136,8 +136,8 @@ _OTHERS = (
     "was not told when it was killed is produced again, behind what came after it. Both have an idempotent producer."
 )
 _IN_ROUNDS = (
-    "The broker keeps its records in the database of the writers and [takes the rows itself](outbox-in-rounds.md): the "
-    "same writers, the same comparison. The version is that of PostgreSQL."
+    "The broker keeps its records in the writers' database and [takes the rows itself](outbox.md#without-a-relay): "
+    "the same writers, the same comparison. The version is that of PostgreSQL."
 )
 _REPEAT = """## Repeat it
 
