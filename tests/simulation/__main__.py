@@ -101,7 +101,7 @@ def live(workers: Executor, world: str, seeds: range) -> bool:
 
 
 def life(world: str, seed: int) -> dict[str, int] | str:
-    """What it counted, or the promise that it broke. Other errors come as text too: not all of them can be pickled."""
+    """Run one seed: return its counts, or the text of the error that ended it (not every error can be pickled)."""
     try:
         return WORLDS[world](seed)
     except (AuditError, HistoryError, StartError) as error:

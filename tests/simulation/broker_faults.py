@@ -93,7 +93,7 @@ def show_a_round_partition_by_partition(patch: pytest.MonkeyPatch) -> None:
 
 
 def answer_a_waiting_fetch_in_the_middle_of_a_round(patch: pytest.MonkeyPatch) -> None:
-    """By the first log that tells it."""
+    """A waiting fetch is answered at the first log that moves, not at the end of the turn."""
 
     on_moved = Fetch.on_moved
 
@@ -175,7 +175,7 @@ def forget_a_partition_of_the_transaction(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_a_fence(patch: pytest.MonkeyPatch) -> None:
-    """The coordinator takes whoever knows the producer id."""
+    """The coordinator accepts any request that knows the producer id."""
     for module in (begin_decisions, end_decisions):
         patch.setattr(module, "check_producer", lambda *_: ErrorCode.NONE)
 

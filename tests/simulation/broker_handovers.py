@@ -1,7 +1,7 @@
 """Partitions of the coordinators are lost and gained while the broker runs, as when their leader changes for a while.
 
 Owns: which, when, and for how long. The next request that arrives starts the turns after which a partition goes, so
-that it goes at any step of what that request asked for. In between nobody has it: its log stays as it is.
+that it goes at any step of what that request asked for. In between no node leads it: its log stays as it is.
 """
 
 from random import Random

@@ -1,6 +1,6 @@
 """An administrator in simulation: creates and deletes topics, and tries to delete `__transaction_state` too.
 
-Owns: what it asks for, and that an idempotent producer goes on where a topic is made again. That no transaction hangs
+Owns: what it asks for, and that an idempotent producer continues where a topic is made again. That no transaction hangs
 for it, and that the metadata with its snapshots survives every stop meanwhile, is what the auditor and the start itself
 demand.
 """
@@ -62,7 +62,7 @@ def makes_again(random: Random, count: int, *, is_exact: bool) -> Life:
 def _write(
     name: str, given: Any, sequence: int, version: int, is_exact: bool, is_new: bool
 ) -> Generator[Question | int, Any, bool]:
-    """Until it is taken. False: the topic must be made, which may not have been a new one."""
+    """Produce the batch until it is accepted; return False if the topic has to be created first."""
     batch = encode_batch(
         [Record(0, 1, None, b"value")],
         producer_id=given.producer_id,
@@ -90,7 +90,9 @@ def _deletion(name: str) -> DeleteTopicsRequest:
 
 
 def _until(request: Any, version: int, done_before: ErrorCode) -> Generator[Question | int, Any, Any]:
-    """The answer once it is done; `done_before` is what a retry is told whose answer was lost."""
+    """Ask until it is done and return the response; `done_before` is the error of a retry whose first response was
+    lost.
+    """
     while True:
         answer = yield request, version
         if answer is not None:

@@ -39,7 +39,7 @@ class Member:
         for offset in range(rounds):
             while self.generation < 0:
                 yield from self._join()
-            # Sometimes longer than the others wait: they go on without it.
+            # Sometimes longer than the others wait: they rebalance without this member.
             yield self.random.choice([50, 300, 1_000, 4_000])
             for partition in self.owns:
                 yield from self._commit(partition, offset)
@@ -49,7 +49,7 @@ class Member:
                 self._heed(answer.error_code)
 
     def _heed(self, code: int) -> bool:
-        """Is all well? If not, it has to join again, perhaps as somebody new."""
+        """Whether the response was a success; if not, the member has to join again, perhaps under a new id."""
         if code == E.UNKNOWN_MEMBER_ID:
             self.member_id = ""
         if code in (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION, E.REBALANCE_IN_PROGRESS):

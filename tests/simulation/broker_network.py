@@ -3,8 +3,8 @@
 Owns: when a request arrives, whether its answer does, and what a broken connection leaves behind. Requests of one
 client keep their order, as on one connection; a client that waited too long opens another.
 Invariant: what is left on a connection that was given up arrives later only where `may_be_late`. Under
-transaction.version 1 the protocol itself cannot tell such a request from one of the next transaction (KAFKA-17754);
-that is a scenario of its own, tests/unit/transaction/test_scenarios.py.
+transaction.version 1 the protocol itself cannot distinguish such a request from one of the next transaction
+(KAFKA-17754); that is a scenario of its own, tests/unit/transaction/test_scenarios.py.
 """
 
 from collections.abc import Callable
@@ -84,7 +84,7 @@ class Network:
             latency_ms += self._random.choice([300, 1_000, 4_000])
         self._later(latency_ms, lambda: self._arrive(client, ticket, frame, request, version))
         if self._strikes(0.02):
-            # Somebody in between has opened a second connection, and says it again.
+            # A proxy has opened a second connection, and sends the request again.
             self.losses.double_requests += 1
             self._later(latency_ms, lambda: self._arrive(client, ticket, frame, request, version, is_double=True))
 
@@ -139,7 +139,7 @@ class Network:
             self._resume(client, None)
 
     def cut_all(self) -> None:
-        """What is on its way to a client never comes."""
+        """Drop every response that is on its way to a client."""
         self._cuts += 1
 
     def on_restart(self) -> None:

@@ -27,7 +27,7 @@ def log_of(virtual: VirtualBroker, partition: Partition) -> PartitionLog:
 
 
 def steps_of(written: Iterable[bytes]) -> Iterator[Step]:
-    """What those batches of `__transaction_state` say."""
+    """Decode these batches of `__transaction_state` into the steps of transactions."""
     for data in written:
         for record in decode_records(memoryview(data)):
             transactional_id, metadata = from_record(CoordinatorRecord(record.key or b"", record.value))
@@ -46,8 +46,9 @@ def ends_at_a_start(virtual: VirtualBroker, wall_ms: int) -> bool:
 
 
 def state_of(virtual: VirtualBroker, partitions: tuple[Partition, ...], group: str) -> str | None:
-    """None while a decision is being carried out: a start goes on with that at once; and while a partition of a
-    coordinator is away or replayed, or while something awaits its round, since that may be lost."""
+    """Return the coordinators' state as text, or None where a restart may change it: a decision is being carried out (a
+    start completes it), a partition of a coordinator is away or being replayed, or a write awaits its round.
+    """
     broker = virtual.broker
     if any(log.high_watermark != log.log_end_offset for log in broker.logs.logs):
         return None

@@ -60,7 +60,7 @@ class WatchedTable:
         return self._before + [batch.data for batch in self._model.batches if not batch.header.is_control]
 
     def _begin_again(self, topic_id: UUID) -> None:
-        """The topic was deleted and made anew: another log from its first offset on."""
+        """Forget the log of the deleted topic: the topic was created again, and its log begins at the first offset."""
         if self._topic_id is not None:
             self._before = self.written()
             self._model, self._auditor = LogModel(is_compacted=True), None
@@ -68,11 +68,11 @@ class WatchedTable:
         self._topic_id = topic_id
 
     def on_restart(self) -> None:
-        """What was not durable may be gone, and something else in its place."""
+        """Forget what was not durable: it may be gone, and other records may take its offsets."""
         self._model.cut(self._high_watermark)
 
     def note(self, virtual: VirtualBroker) -> PartitionLog | None:
-        """What was appended since the last time; the log, if there is one yet."""
+        """Add the batches that were appended since the last call to the model; return the log, if there is one yet."""
         try:
             log = virtual.broker.topics.partition(*self.partition)
         except KafkaError:

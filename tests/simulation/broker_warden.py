@@ -85,7 +85,7 @@ def _removal(rule: Acl) -> DeleteAclsRequest:
 
 
 class Visitor:
-    """Asks about each guarded topic and reads it, over a session of its own, in the turn in which it is told to."""
+    """Asks about each guarded topic and reads it, over a session of its own; `maybe_ask` does one step of that."""
 
     def __init__(self, random: Random) -> None:
         self._random = random

@@ -1,7 +1,7 @@
 """The whole broker in simulation: clients of every kind, a network and a disk with faults, kills and power cuts.
 
-Owns: virtual time, and when the broker stops, also in the middle of a start. The network is broker_network's. What
-clients asked and were told becomes a history, which the auditor of tests/history judges by its invariants.
+Owns: virtual time, and when the broker stops, also in the middle of a start. The network is broker_network's. The
+clients' requests and responses become a history, which the auditor of tests/history judges by its invariants.
 """
 
 from collections.abc import Callable, Iterator
@@ -81,10 +81,10 @@ _TABLES = (TABLE, *((topic, index) for topic in _COORDINATORS for index in range
 _TIMEOUTS_MS = 2 * TIMEOUT_MS + 2_000
 _CALM_MS = 60_000
 _LAST_MARKERS_MS = 10_000
-"""Whoever has ended a transaction is done before its markers are written."""
+"""A client that has ended a transaction may be done this long before the markers are written."""
 _DAY_MS = 86_400_000
 _COLD_SHARE = 0.3
-"""Of the reads of what an earlier life has written: not in the page cache."""
+"""The share of reads of earlier lives' records that miss the page cache."""
 _SKEWS_MS = (-20 * _DAY_MS, -_DAY_MS, -3_600_000, -5_000, 0, 5_000, 3_600_000, _DAY_MS)
 """How far the wall clock is off. Never so far ahead that ids and offsets expire: the clock's own world has that."""
 
@@ -203,7 +203,7 @@ class BrokerWorld:
 
     @contextmanager
     def _descriptors(self) -> Iterator[None]:
-        """For those who look on: they do not share the trouble."""
+        """Let observers open files during a shortage of descriptors."""
         disk = self.broker.disk
         lacking, disk.lacks_descriptor = disk.lacks_descriptor, lambda path: False
         yield
@@ -216,7 +216,7 @@ class BrokerWorld:
             if log is None:
                 continue
             bounds = log.log_start_offset, log.last_stable_offset, log.high_watermark
-            # Until then whoever asks waits.
+            # Until the answered offset is reached, readers wait.
             is_told = log.answered_offset <= log.high_watermark or partition not in self._bounds
             if is_told and self._bounds.get(partition) != bounds:
                 self._bounds[partition] = bounds
@@ -234,11 +234,11 @@ class BrokerWorld:
         return len(self.recorder.history.restarts)
 
     def _note_look(self) -> None:
-        """What is seen in one turn."""
+        """Record the high watermarks that readers see in this turn."""
         self.recorder.history.looks.append(Look(tuple((each, self._bounds[each][2]) for each in _READ)))
 
     def _log_of(self, partition: Partition) -> PartitionLog | None:
-        """None while another node leads it."""
+        """Return the partition's log, or None while another node leads it."""
         return log_of(self.broker, partition)
 
     def _guarded(self, function: Callable[[], None]) -> None:
@@ -311,7 +311,7 @@ class BrokerWorld:
         self._skew_ms = skew_ms
 
     def _lack_descriptors(self) -> None:
-        """For a while any operation of the disk that opens a file may be refused; nothing may end of it."""
+        """Refuse a share of the operations that open a file, for a while; nothing may stop because of it."""
         self.tally.shortages += 1
         disk, share = self.broker.disk, self.random.choice([0.1, 0.5, 1.0])
         self.network.may_be_refused = True
@@ -375,7 +375,7 @@ class BrokerWorld:
         return disk
 
     def _lack_room_for_the_journal(self, disk: MemoryDisk) -> None:
-        """Until there is some, commits sync the files."""
+        """Let writes to the journal fail for lack of space for a while; commits sync the files meanwhile."""
         self.tally.full_starts += 1
         disk.append_error = lambda path: OSError(ENOSPC, "No space left on device", path) if "journal" in path else None
         self._later(self._more.choice([0, 600, 2_000]), lambda: setattr(disk, "append_error", None))
@@ -449,8 +449,9 @@ class BrokerWorld:
         return self.tally
 
     def _settle(self, start_ms: int) -> None:
-        """Until everybody is done, every transaction that was left open has timed out, and the last markers are
-        written; in vain for a while."""
+        """Run until every client is done, every transaction that was left open has timed out, and the last markers are
+        written; give up after a limit.
+        """
         end_ms = start_ms + _TIMEOUTS_MS
         self._run_until(end_ms)
         while end_ms < start_ms + _CALM_MS and not all(client.is_done for client in self._clients):

@@ -88,9 +88,9 @@ class ClockWorld:
         self._configure()
         self._kept: dict[str, Kept] = {}
         self._seen_ms: dict[int, int] = {}
-        """When each producer id was last heard of, in this run."""
+        """When each producer id was last used in this run."""
         self._sequences: Counter[int] = Counter()
-        """Of the next batch of each."""
+        """The next sequence of each producer."""
         self._forgotten: list[int] = []
         self._open: dict[str, Opened] = {}
         self._compactable_since_ms: int | None = None
@@ -307,7 +307,7 @@ class ClockWorld:
             del self._kept[name]
 
     def _audit_compaction(self, since_ms: int) -> None:
-        # The round that was going on may have to end before the one that sees the last record.
+        # A round that is running may have to end before the one that sees the last record.
         if self._now_ms - since_ms <= 2 * INTERVAL_MS + SLACK_MS:
             return
         log = self._log(COMPACTED)

@@ -23,7 +23,7 @@ _READERS = 2
 
 
 def latest(records: Iterable[Record], state: State | None = None) -> State:
-    """What a table is that follows the records: the newest value of each key, without those deleted."""
+    """Apply the records to a table in order: the newest value of each key, without the keys that were deleted."""
     state = {} if state is None else state
     for record in records:
         state.pop(record.key, None)
@@ -49,7 +49,7 @@ class CompactionAuditor:
         self._model = model
         self._retention_ms = config.delete_retention_ms
         self._horizons: dict[int, int] = {}
-        """By base offset: the end of the time that a batch's tombstones, or a marker, must stay."""
+        """The earliest removal of a batch's tombstones, or of a marker, by base offset."""
         self._readers: list[TableReader] = []
         self._was_clock_set = False
         self.tables = 0
@@ -69,7 +69,7 @@ class CompactionAuditor:
         self._clean_part(log, committed, uncommitted, clean_offset)
 
     def on_clock_set(self) -> None:
-        """What has begun by one clock may end by another: no promise to who reads at that moment."""
+        """Drop the readers of this moment: nothing is promised to them when the clock is set."""
         self._was_clock_set = True
         self._readers.clear()
 
@@ -100,8 +100,9 @@ class CompactionAuditor:
     def _clean_part(
         self, log: PartitionLog, committed: list[Record], uncommitted: list[Record], clean_offset: int
     ) -> None:
-        """What the checkpoint calls clean holds what is left over, and no more: a tombstone in it may go, for there is
-        nothing left that it deletes."""
+        """Require that the part that the checkpoint calls clean holds only the newest record of each key. A tombstone
+        in it may be gone, since nothing is left for it to delete.
+        """
         clean = [record for record in uncommitted if record.offset < min(clean_offset, log.last_stable_offset)]
         require(len({record.key for record in clean}) == len(clean), "what is clean has one record of each key")
         allowed = {record.offset for record in committed}
@@ -181,8 +182,9 @@ class CompactionAuditor:
     # --- readers that are on their way --------------------------------------------------------------------------------
 
     def step_readers(self, log: PartitionLog, now_ms: int, *, may_begin: bool) -> None:
-        """Each reads a little; `now_ms` is by a clock that is never set. `may_begin`: no round is going on, of which
-        one half might lie before a reader's start and the other behind it."""
+        """Each reads a little; `now_ms` is by a clock that is never set. `may_begin`: no round is running, of which one
+        half might lie before a reader's start and the other behind it.
+        """
         if may_begin and len(self._readers) < _READERS:
             self._readers.append(TableReader(log.log_start_offset, now_ms))
         self._readers = [reader for reader in self._readers if not self._is_done(reader, log, now_ms)]
@@ -218,6 +220,6 @@ def _identity(header: BatchHeader) -> tuple[int, ...]:
 
 
 def clean_offset_of(disk: MemoryDisk, log: PartitionLog) -> int:
-    """As the next start would find it."""
+    """Return the clean offset that the next start would read from the checkpoint."""
     found = [offset for *key, offset in read_checkpoint(disk, CLEANER_OFFSET) if key == [log.topic, log.partition]]
     return min(*found, log.log_end_offset) if found else 0

@@ -175,7 +175,9 @@ def lose_sequences_with_the_records(patch: pytest.MonkeyPatch) -> None:
 
 
 def begin_the_horizon_before_the_delete(patch: pytest.MonkeyPatch) -> None:
-    """Of a tombstone that the map of the round had no room for: what it deletes stays until the next round."""
+    """The horizon begins too early for a tombstone that the round's map had no room for: what it deletes stays until
+    the next round.
+    """
     patch.setattr(BatchFilter, "_is_mapped", lambda self, header: True)
 
 

@@ -34,7 +34,7 @@ _SMALL, _MEDIUM, _LARGE, _LARGEST = (
 
 @dataclass
 class Counts:
-    """What a seed has gone through."""
+    """Counts of what happened while one seed ran."""
 
     served: int = 0
     closed: int = 0
@@ -93,7 +93,7 @@ class ConnectionWorld:
             if self.lines and self.random.random() < 0.05:
                 self._vanish(self.random.choice(self.lines))
             self._pass()
-        # Now nobody goes of itself, and whoever asks has to be made room for.
+        # Now no line leaves by itself, so the broker has to make room for each that asks.
         for number in range(4):
             self._ask(steps + number)
         for _ in range(PATIENCE_MS // _STEP_MS):
@@ -131,7 +131,7 @@ class ConnectionWorld:
         return line
 
     def _send(self, line: Line, most: int = 16 * _PIECE) -> None:
-        """As far as the broker reads, and the network brings at once."""
+        """Send as much as the broker reads and the network carries at once."""
         while line.outbox and most > 0 and line.is_open and line.transport.is_reading:
             piece = bytes(line.outbox[:_PIECE])
             del line.outbox[:_PIECE]

@@ -32,7 +32,9 @@ def end_with_the_first_frame(patch: pytest.MonkeyPatch) -> None:
 
 
 def encode_again_without_counting(patch: pytest.MonkeyPatch) -> None:
-    """As it was released: with either of the above, half of a batch is acknowledged and gone."""
+    """Re-encode batches without counting their records, as a release did: with either fault above, half of a batch is
+    acknowledged and lost.
+    """
 
     def unchecked(batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: int) -> CheckedBody:
         return CheckedBody(memoryview(uncompressed(header, batch)))

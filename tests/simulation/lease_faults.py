@@ -19,7 +19,7 @@ from tests.simulation.pair_tables import WatchedDatabase
 
 
 def count_on_all_of_the_time(patch: pytest.MonkeyPatch) -> None:
-    """As if all clocks ran equally fast."""
+    """Count on the lease's whole duration, as if all clocks ran equally fast."""
     patch.setattr(lease, "_COUNTED_SHARE", 1.0)
 
 
@@ -78,7 +78,7 @@ def move_no_further_than_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def count_each_loss_as_the_one_before(patch: pytest.MonkeyPatch) -> None:
-    """As if the epoch had to move only once."""
+    """Move the epoch only at the first loss of history."""
     restore = Database.restore
 
     def silent(self: Database, statements: int) -> int:

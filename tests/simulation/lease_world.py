@@ -26,7 +26,7 @@ from tests.simulation.pair_tables import ServerClock, WatchedDatabase
 _RATES = ((1.0,), (0.9, 1.1))
 _WELL_MS = 3_000
 _EPOCH_MS = 10**9
-"""By the clock of the database, which is never near the time that stands for "given back"."""
+"""A start of the database's clock that is far from the value that stands for "given back"."""
 _CUT_SHARE = 0.05
 _AGAIN_MS = (300, 1_000, 2_000)
 """Between one restore and the next of the same trouble."""
@@ -85,7 +85,7 @@ class Candidate:
             self._scheduler.call_later(self._world.jumps.choice(_STARTS_MS), lambda: self._keep_place(keeper))
 
     def _keep_place(self, keeper: LeaseKeeper) -> None:
-        """A start has come to its end."""
+        """Record the keeper's place, as a node does once it has started."""
         if self.keeper is keeper:
             self._statements.write(KeepPlace(self.epoch, keeper.place))
 
@@ -126,8 +126,9 @@ class LeaseWorld:
         self.database.note()
         self._deposed: set[LeaseKeeper] = set()
         self._forgotten: dict[LeaseKeeper, int] = {}
-        """Those whose lease the database has forgotten as it went back, and until when they may count on the rest of
-        its time, by the clock of their nodes: with the answers that are on their way."""
+        """Keepers whose lease was lost when the database went back, and until when each may rely on it by the clock of
+        its own node: the answers that are on their way still count.
+        """
         self.jumps = Random(seed)
         self.lease_ms = self.random.choice(_LEASES_MS)
         self.starts = 0
@@ -237,7 +238,9 @@ class LeaseWorld:
             self.server.call_later(self.random.randrange(1_500), node.tables.cut_attendance)
 
     def _drop_packets(self, node: Candidate) -> None:
-        """Of one connection: no cause for a take-over either, unless another fault comes before it is noticed."""
+        """Drop the packets of one connection. No cause for a take-over, unless another fault comes before it is
+        noticed.
+        """
         self._excuse(node, _LATE_MS if node.keeper is not None else KEEPALIVE_MS)
         node.tables.drop_packets(of_attendance=self.random.random() < 0.5)
 
@@ -261,5 +264,5 @@ class LeaseWorld:
                     self._kill(each)
 
     def _set_the_clock(self, _: Candidate) -> None:
-        """Of the database."""
+        """Set the database's clock forward or back."""
         self.server_clock.skew_ms += self.random.choice([-20_000, -1_000, 1_000, 20_000])

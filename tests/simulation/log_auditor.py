@@ -1,4 +1,4 @@
-"""Says whether a log tells the truth: about what was promised, what is visible, and what a restart may change.
+"""Checks a log: what was promised, what is visible, and what a restart may change.
 
 Owns: the rules, by name; those of compaction are CompactionAuditor's. Invariant: every rule can fail (`log_faults`
 plants a fault for each).
@@ -32,7 +32,7 @@ class LogAuditor:
         self._high_watermark = 0
         self._last_stable_offset = 0
         self.seen: dict[int, Record] = {}
-        """What a read_committed reader was shown, by offset."""
+        """The records that a read_committed reader has seen, by offset."""
 
     def after_step(self, log: PartitionLog) -> None:
         require(log.high_watermark >= self._high_watermark, "the high watermark never goes back", log.high_watermark)
@@ -114,7 +114,9 @@ class LogAuditor:
                 )
 
     def _view(self, visible: list[Record], log: PartitionLog) -> None:
-        """What was shown once is shown again, unless it was deleted; nothing comes in between."""
+        """Require that all that was shown once is shown again, unless it was deleted, and that nothing appears in
+        between.
+        """
         now = {record.offset: record for record in visible}
         end = max(self.seen, default=-1)
         for offset, record in self.seen.items():
@@ -180,7 +182,7 @@ def read_undamaged(log: PartitionLog, offset: int, max_bytes: int, isolation: Fe
 
 
 def read_all(log: PartitionLog, isolation: FetchIsolation) -> list[Record]:
-    """As a consumer does, to the end: it must get there, whatever compaction has left."""
+    """Read the log to its end as a consumer does; it must get there, however much was compacted away."""
     seen: list[Record] = []
     offset = log.log_start_offset
     while offset < log.upper_bound(isolation):

@@ -31,13 +31,15 @@ Start = Callable[[MemoryDisk], tuple[Logs, Sequence[PartitionLog]]]
 
 class Copy:
     def __init__(self, disk: MemoryDisk) -> None:
-        """Of the directory as this start finds it."""
+        """Copy the directory as this start finds it."""
         self._disk = disk.kill()
         self._disk.notes.notes.clear()  # a directory of its own: it finds no note of the original's
         self.original_starts = 1
 
     def live(self, random: Random, start: Start) -> None:
-        """As many starts as the original had, or another number, each with some rounds; the last one is killed."""
+        """Run the copy for as many starts as the original had, or another number, with some rounds each; the last is
+        killed.
+        """
         starts = self.original_starts if random.random() < 0.7 else random.randint(1, 4)
         for _ in range(starts):
             logs, opened = start(self._disk)

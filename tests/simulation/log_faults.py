@@ -315,7 +315,7 @@ def write_over_whole_batches(patch: pytest.MonkeyPatch) -> None:
 
 
 def count_starts_instead_of_naming_them(patch: pytest.MonkeyPatch) -> None:
-    """As an earlier version did: two copies have the same count."""
+    """Count starts instead of naming them, as an earlier version did: two copies have the same count."""
     patch.setattr(boot_mark, "life_of", lambda name: 1)
     patch.setattr(redo._Area, "other_batch", lambda self, span: None)
 
@@ -348,7 +348,9 @@ def remove_the_journal_while_it_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_the_run_at_a_clean_stop(patch: pytest.MonkeyPatch) -> None:
-    """As an earlier version did: nothing but the journal contradicts the offsets of a copy then."""
+    """Delete the boot mark at a clean stop, as an earlier version did: only the journal then contradicts a copy's
+    offsets.
+    """
     keep = boot_mark.BootMark.keep
 
     def forgetful(self: boot_mark.BootMark) -> None:

@@ -13,13 +13,13 @@ COMPACTED = replace(SMALL, cleanup_policy="compact", delete_retention_ms=1_500)
 
 @dataclass(frozen=True)
 class Mix:
-    """What a life is made of."""
+    """The settings, kinds of steps and chances of a life."""
 
     configs: tuple[LogConfig, ...]
     weights: dict[str, int]
-    """Of each kind of step, by the name of its function."""
+    """The weight of each kind of step, by the name of its function."""
     delays_ms: tuple[int, ...]
-    """Of which each step lets one pass."""
+    """The delays, one of which passes at each step."""
     cleaner_memory_bytes: tuple[int, ...] = (1_000_000,)
     retires: float = 0
     """How likely a batch is the last one of a producer: all that is known of it then is what compaction leaves."""

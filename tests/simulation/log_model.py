@@ -1,7 +1,7 @@
-"""What one partition's log must hold, kept beside it by whoever writes to it.
+"""What one partition's log must hold, kept beside it by the world that writes to it.
 
-Owns: every batch that was appended, the outcome of each transaction, what writers were told is durable. Does not own:
-the log. Everything here is brute force over the list of batches, so that it can be read and believed.
+Owns: every batch that was appended, the outcome of each transaction, what was reported as durable. Does not own: the
+log. Everything here is brute force over the list of batches, so that it can be read and believed.
 """
 
 from collections.abc import Iterator
@@ -41,9 +41,9 @@ class Written:
 class LogModel:
     batches: list[Written] = field(default_factory=list)
     durable_end: int = 0
-    """Someone was told that all below is durable."""
+    """All below was reported as durable."""
     answered_end: int = 0
-    """Someone was told that no kill can undo what is below."""
+    """All below was answered: no kill may undo it."""
     log_start: int = 0
     durable_start: int = 0
     is_compacted: bool = False
@@ -56,7 +56,7 @@ class LogModel:
         self.batches.append(Written(base_offset, next_offset, data))
 
     def cut(self, log_end: int) -> None:
-        """What was not durable is gone: it was never promised."""
+        """Remove what was not durable and is gone; it was never promised."""
         while self.log_end > log_end:
             del self.batches[-1]
 
@@ -91,7 +91,7 @@ class LogModel:
         return min(open_first.values(), default=self.log_end)
 
     def committed(self) -> list[Record]:
-        """What a read_committed reader of the whole log would see once everything is durable."""
+        """The records that a read_committed reader of the whole log would see once everything is durable."""
         aborted = self.aborted()
         end = self.first_open()
         return [
@@ -127,7 +127,7 @@ def batches_in(records: memoryview) -> list[tuple[BatchHeader, memoryview]]:
 
 
 def known(state: ProducerStateManager) -> dict[int, tuple[int, ...]]:
-    """What matters of each producer: epoch, open transaction, and the batches whose retry would be recognised."""
+    """Map each producer id to its epoch, open transaction, and the batches whose retry would be recognised."""
     return {
         producer.producer_id: (
             producer.producer_epoch,

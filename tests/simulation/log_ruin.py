@@ -2,7 +2,7 @@
 
 Owns: the choice and what is done, before a start or while the log runs, and the verdict: no damage is silent. Each
 acknowledged record can be read, or its partition is offline and a line says so. Not after a power cut or a full disk,
-for then nobody may know how far a log was synced.
+for then it may be unknown how far a log was synced.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,8 @@ class Ruin:
         self.directory = random.choice(directories) if directories else ""
         self._kind = random.choice(KINDS)
         self.is_late = self._kind == "EIO" and random.random() < 0.5
-        # Without the journal nobody remembers a directory, or a last segment: its loss is what the line is about then.
+        # Without the journal no other file names a directory, or a last segment: its loss is what the line is about
+        # then.
         if not self.is_late and random.random() < 0.2:
             disk.files.pop(FLUSHED_OFFSETS, None)
 
@@ -57,19 +58,19 @@ JOURNAL_KINDS = ("bit", "bit of the last frames", "cut", "older", "older with fl
 
 
 class JournalRuin:
-    """What a bad sector, or an operator with a copy, makes of the journal of a broker that was killed or has ended."""
+    """Damages the journal of a stopped or killed broker, as a bad sector or an operator with an old copy does."""
 
     def __init__(self) -> None:
         self._older: dict[str, bytes] = {}
 
     def copy(self, disk: MemoryDisk) -> None:
-        """Now, as the copy that is restored later."""
+        """Keep the files as they are now, as the copy that is restored later."""
         self._older = {
             name: bytes(disk.files[name].data) for name in (*JOURNALS, FLUSHED_OFFSETS) if name in disk.files
         }
 
     def happen(self, disk: MemoryDisk, random: Random) -> str:
-        """What has happened, or nothing."""
+        """Damage the journal; return the kind of damage, or an empty string if there was nothing to damage."""
         kind = random.choice(JOURNAL_KINDS)
         if "older" in kind:
             names = (*JOURNALS, FLUSHED_OFFSETS) if "flushed" in kind else JOURNALS
@@ -144,9 +145,9 @@ def bare(disk: MemoryDisk, partition_count: int) -> MemoryDisk:
 def change_a_byte(disk: MemoryDisk, random: Random, *, with_logs: bool) -> str | None:
     """Change a byte in a file of a partition, as a bad sector does; return the file's name.
 
-    Not in a `.log` after a power cut or a full disk: how far the log was synced may be unknown then, and damage
-    above looks like a torn write. Not in a snapshot once segments were deleted: nothing else tells what producers
-    did there.
+    Not in a `.log` after a power cut or a full disk: how far the log was synced may be unknown then, and damage above
+    looks like a torn write. Not in a snapshot once segments were deleted: nothing else records what producers did
+    there.
     """
     names = []
     for path in sorted(disk.files):

@@ -58,7 +58,7 @@ class Partition:
     auditor: LogAuditor = field(init=False)
     compaction: CompactionAuditor | None = None
     audited: list[Segment] = field(default_factory=list)
-    """Those that were there when compaction was last looked at."""
+    """The segments at the last audit of compaction."""
 
     def __post_init__(self) -> None:
         self.model.is_compacted = self.config.is_compacted
@@ -69,7 +69,7 @@ class Partition:
 
 @dataclass
 class Counts:
-    """What a seed has gone through."""
+    """Counts of what happened while one seed ran."""
 
     steps: int = 0
     appends: int = 0
@@ -96,7 +96,7 @@ class LogWorld:
         self._of_starts = Random(seed + 2**42)
         self.random = Random(seed)
         self._more = Random(seed + 2**40)
-        """For what was added later: the lives of before stay as they were."""
+        """A second source of randomness, for later additions: the lives of earlier seeds stay as they were."""
         self._journal_ruin = JournalRuin()
         # From a few rounds in each file to hundreds; in every other life many appends are synced, not written to it.
         self._replayed_bytes = (None, 300)[seed // 2 % 2]
@@ -430,7 +430,7 @@ class LogWorld:
 
     @contextmanager
     def _descriptors(self) -> Iterator[None]:
-        """For those who look on: they do not share the trouble."""
+        """Let observers open files during a shortage of descriptors."""
         disk = self.logs.disk
         lacking, disk.lacks_descriptor = disk.lacks_descriptor, lambda path: False
         yield
@@ -498,7 +498,7 @@ class LogWorld:
                 self._restart(self.logs.disk.kill(), kept_all=True)
 
     def _without_what_was_unsynced(self, disk: MemoryDisk) -> MemoryDisk:
-        """The power was cut, or the machine goes on and its file system was mounted again."""
+        """Return the disk after a power cut, or after its file system was mounted again on a running machine."""
         if self._policy != "fsync":
             return disk.kill()
         return disk.remounted(self.random) if self._more.random() < 0.4 else disk.crash(self.random)
@@ -598,7 +598,9 @@ class LogWorld:
         return logs, opened
 
     def _audit_answers(self, *, kept_all: bool, is_ruined: bool) -> None:
-        """What was answered ahead is there, or the start knows that it may not be; after a kill it is."""
+        """Require that what was answered ahead is there, or that the start knows that it may be lost; a kill loses
+        none.
+        """
         for partition, log in zip(self.partitions, self.open, strict=True):
             require(
                 log.offline_error is not None
@@ -614,7 +616,7 @@ class LogWorld:
             require(not self.logs.had_lost_answers, "no kill makes a start doubt what was answered")
 
     def _leave(self) -> None:
-        """A round of compaction that was stopped cleans up after itself: on the disk of before, which nobody sees."""
+        """Stop the round of compaction and let it clean up on the old disk, which no later start reads."""
         self.logs.disk.operations_left = None
         if self.logs.store.cleaner is not None:
             self.logs.store.cleaner.stop()

@@ -1,8 +1,8 @@
-"""The time that is lost when the tables go back to an earlier state: what nobody may hold against a broker then.
+"""The time that is lost when the tables go back to an earlier state, and what is excused for it.
 
 Owns: which answers are forgotten, and what must hold all the same: ids and epochs of the lost time are not given out
-again, and consumers that have read further are told where their history ends. Does not own: when the tables go back,
-and when a broker begins to lead that knows it (`restored_world`, `restored_pair_world`).
+again, and consumers that have read further learn where their history ends. Does not own: when the tables go back, and
+when a broker begins to lead that knows it (`restored_world`, `restored_pair_world`).
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class LostTime:
         self.lost_from, self._restored_at = lost_from, self._recorder.tick()
 
     def end(self) -> None:
-        """Whatever was asked before the tables went back, and answered in the time that is lost, may be gone."""
+        """Excuse the operations that were invoked before the tables went back and answered in the time that is lost."""
         lost_from, history = self.lost_from, self._recorder.history
         assert lost_from is not None
         self.lost_from = None
@@ -74,14 +74,14 @@ class LostTime:
         del history.looks[self._looks[lost_from] :]
 
     def note_end(self, partition: Partition, epoch: int, end_offset: int) -> None:
-        """Of what is left of a partition that was led in that epoch."""
+        """Record where what is left of the epoch's part of a partition ends."""
         self._ends.append((partition, epoch, end_offset))
 
     def judge(self, ask: Ask) -> None:
         history = self._recorder.history
-        history.steps.clear()  # of some nobody knows any more
+        history.steps.clear()  # some of them are in no table any more
         given = {each.identity for each in history.inits if self._is_later(each.span)}
-        # An end that leaves a producer its identity gives it to nobody.
+        # An end that leaves a producer its identity gives out no new one.
         new = [each for each in history.ends if each.next_identity not in (None, each.identity)]
         given |= {each.next_identity for each in new if self._is_later(each.span)}
         twice = self._lost_identities.intersection(given)

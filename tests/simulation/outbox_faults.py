@@ -22,7 +22,7 @@ from tests.simulation.log_faults import Plant
 
 @dataclass(frozen=True)
 class _DeleteRows(Statement[bool]):
-    """What a broker would need that deletes rows in a statement of its own."""
+    """Deletes rows in a statement of its own, as no correct feed needs to."""
 
     epoch: int
     ids: tuple[int, ...]
@@ -120,7 +120,7 @@ def stop_at_a_refused_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def pass_by_what_becomes_visible_late(patch: pytest.MonkeyPatch) -> None:
-    """As a poller does that keeps the greatest id."""
+    """Skip rows that become visible late, as a poller does that keeps the greatest id."""
 
     def by_position(self: Feeder, rows: Sequence[OutboxRow]) -> list[Completion[None]]:
         known = getattr(self._outbox, "newest", 0)
@@ -155,7 +155,7 @@ def refuse_the_first_row_for_one_that_cannot_be_read(patch: pytest.MonkeyPatch) 
 
 
 def try_for_ever_to_move_a_row(patch: pytest.MonkeyPatch) -> None:
-    """As a broker does that waits for any error to pass."""
+    """Retry a row for ever, as a broker does that waits for any error to pass."""
     patch.setattr(SharedOutbox, "_leave", lambda self, row_id, error: None)
 
 

@@ -1,7 +1,7 @@
 """The whole broker over tables, and beside it applications that produce in SQL transactions of the same database: also
 while no broker is there, or one that has lost its lease.
 
-Owns: when they are told of rows, and what is looked at. The rest is the world of tables.
+Owns: when the broker is notified of rows, and what is looked at. The rest is the world of tables.
 """
 
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class OutboxWorld(TablesWorld):
         super()._lose_the_lease()
 
     def _restart(self, kind: str, disk: MemoryDisk) -> None:
-        self._writers.write_at_once()  # nobody is there
+        self._writers.write_at_once()  # no broker is there
         super()._restart(kind, disk)
 
     def _event_logs(self) -> list[PartitionLog]:

@@ -64,7 +64,7 @@ def let_a_deposed_leader_append(patch: pytest.MonkeyPatch) -> None:
 
 
 def number_rounds_in_the_database(patch: pytest.MonkeyPatch) -> None:
-    """As a column that counts by itself would, and without a look at the lease."""
+    """The database numbers rounds by a column that counts by itself, and without a look at the lease."""
 
     def numbered(self: Database, statement: Statement[Any]) -> Any:
         if not isinstance(statement, AppendRound) or self.may_write(statement.epoch):
@@ -78,7 +78,7 @@ def number_rounds_in_the_database(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_the_lease_in_the_epoch_of_before(patch: pytest.MonkeyPatch) -> None:
-    """So nothing tells what the leader before sends from what the next one does."""
+    """Take the lease in the previous epoch: the old leader's statements look like the new one's."""
 
     def same(self: Database, random: Random, seen: Lease | None = None, jump: int = LOST_EPOCHS) -> int | None:
         epoch = take_lease(self, random, seen, jump)
@@ -158,7 +158,7 @@ def keep_the_lease_once_it_is_needed(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_a_cancelled_statement_for_a_full_disk(patch: pytest.MonkeyPatch) -> None:
-    """As a driver cancels what is in flight when a leader that was deposed closes its connections."""
+    """Take a cancelled statement for a full disk: the driver of a deposed leader cancels what is in flight."""
     patch.setattr(statements.Statements, "end", lambda self: None)
 
 
@@ -199,4 +199,4 @@ FOUND_BY: Mapping[Plant, str] = {
     keep_the_lease_once_it_is_needed: "I30",
     take_a_cancelled_statement_for_a_full_disk: "I37",
 }
-"""Which invariant finds it, before any other or alone."""
+"""The invariant that finds each, before any other or alone."""

@@ -138,7 +138,9 @@ class PairNetwork(Network):
                 self._asked.append((arrival, on_answer))
 
     def _is_answer(self, request: Any, arrival: Arrival) -> bool:
-        """What a node that stands by knows may be of a moment ago: who must see what it has done asks again."""
+        """Whether the client takes it as the answer: a standby's view may be a moment old, so a client that needs its
+        own writes asks another node.
+        """
         assert arrival.serving is not None and arrival.reply is not None
         if arrival.serving.epoch >= 0 or _is_of_any_node(request) or type(request).__name__ == "InitProducerIdRequest":
             return True

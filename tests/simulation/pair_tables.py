@@ -22,7 +22,7 @@ from tests.fakes.virtual_time import VirtualTime
 
 
 class ServerClock:
-    """What the database takes for the time: its wall clock, which may be set."""
+    """The database's wall clock, which may be set."""
 
     def __init__(self, time: VirtualTime) -> None:
         self._time = time
@@ -43,7 +43,7 @@ class WatchedDatabase(Database):
 
     def execute(self, statement: Statement[Any]) -> Any:
         answer = super().execute(statement)
-        # One that was trimmed may come once more over a connection that was lost: nobody reads it.
+        # A round that was trimmed may be written again over a connection that was lost: no node reads it.
         if isinstance(statement, AppendRound) and answer and statement.number > self.trimmed:
             self.on_round(statement)
         return answer
@@ -62,7 +62,7 @@ class Committed:
     state: ClusterState = field(default_factory=ClusterState)
     next_offset: int = 0
     known: dict[int, frozenset[str]] = field(default_factory=dict)
-    """What the state was at each offset at which a round ended."""
+    """The state at the last offset of each round."""
 
     def on_round(self, body: bytes) -> None:
         for key, span in decode_checked(memoryview(body)):

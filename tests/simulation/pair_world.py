@@ -1,8 +1,8 @@
 """Two or three nodes over one set of tables, in virtual time: one leads, the others stand by, and any may fail.
 
 Owns: the time of each, and what happens to nodes: they are killed, stop, stand still, lose their machine, their
-connections or one lock, have clocks that go wrong, and are asked to step down. What clients ask and are told is judged
-as in the other worlds; what several nodes must keep besides is judged here:
+connections or one lock, have clocks that go wrong, and are asked to step down. Requests and responses of clients are
+judged as in the other worlds; what several nodes must keep besides is judged here:
 - I27: no round of an older epoch is behind a newer one in the journal.
 - I28: no read is answered by a node later than its lease (`pair_network`).
 - I29: transactions have one coordinator at a time.
@@ -14,8 +14,8 @@ as in the other worlds; what several nodes must keep besides is judged here:
 - I35: an answer to Metadata that names the next leader does not list the one that was deposed for it, until that one is
   back; nor a node that has ended some seconds ago. Some clients stay with a node for as long as it is listed.
 - I36: no node takes the lease of tables that a newer release has changed (`tests.fakes.tables`).
-- I37: a node of which somebody cancels statements waits as it would for an answer, and none says that the database
-  lacks space.
+- I37: a node whose statements are cancelled waits as it would for an answer, and none says that the database lacks
+  space.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,14 +47,14 @@ from tests.simulation.shared_world import NotedTable
 
 _CUT_SHARE = 0.01
 _SLACK_MS = 40_000
-"""A transaction that times out while nobody leads is ended by the next leader, which may fail before it has."""
+"""A transaction that times out while no node leads is ended by the next leader, which may fail before it has."""
 _WELL_MS = 3_000
-"""So long after its last trouble a leader is well."""
+"""The time after its last trouble from which a leader counts as well."""
 _AGREED_MS = 20_000
 _AGAIN_MS = (100, 500, 2_000, 5_000)
 """When a process that has ended is started again."""
 _LISTED_MS = 5_000
-"""So long after its time is over a node may be listed: others look twice a second, over connections that fail."""
+"""How long after its end a node may be listed: others look twice a second, over connections that fail."""
 _LATE_MS = (0, 20, 300)
 """When the database carries out what the leader of before had sent."""
 _LEASES_MS = (3_000, 4_000, 10_000)
@@ -124,7 +124,7 @@ class PairWorld(BrokerWorld):
         """Where the metadata log ended in each of them."""
         self._newest_round = (0, 0)
         self._coordinators: dict[LogKey, tuple[int, object]] = {}
-        """In which epoch records were added last, and over whose connections."""
+        """The epoch and the connections over which each log's last records were added."""
         self._attended_ms: dict[int, int] = {}
         """When each node was seen last with the lease and a connection."""
         self._there_ms: dict[int, int] = {}
@@ -133,7 +133,7 @@ class PairWorld(BrokerWorld):
         """When the lease was taken from these starts, which had not given it back."""
         self._starting: set[int] = set()
         self._looked_at: dict[int, tuple[MetadataFollower, int]] = {}
-        """What each node that stands by had replayed when it was last compared."""
+        """The progress of each standby's replay when it was last compared."""
         super().__init__(seed)
         if not self._clock_jumps:
             self.recorder.history.slack_ms = _SLACK_MS
@@ -482,7 +482,9 @@ class PairWorld(BrokerWorld):
         self.database.wanted = node.node_id
 
     def _cancel(self, node: VirtualNode) -> None:
-        """Somebody cancels a part of its statements for a while: a leader renews the lease later."""
+        """Cancel some of the node's statements for a while, as an administrator may; a leader then renews its lease
+        later.
+        """
         self.tally.cancels += 1
         for_ms = self._fate.choice([400, 2_000])
         self._excuse(node, for_ms + self.around.lease_ms)
@@ -523,7 +525,7 @@ class PairWorld(BrokerWorld):
         self.tally.answers_of_standbys = self.network.counts.answers_of_standbys
 
     def _named_by(self, node: VirtualNode) -> str:
-        """What the node says of who leads what."""
+        """Return, as text, the leaders and nodes that this node's Metadata response names."""
         answer = self._ask(node, MetadataRequest(topics=None), 9)
         if answer is None:
             return "no answer"

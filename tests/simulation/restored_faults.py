@@ -67,4 +67,4 @@ PLANTS: list[Plant] = [
     take_it_for_the_same_database,
 ]
 OF_SEVERAL_NODES: list[Plant] = [take_it_for_the_same_database]
-"""Those for which several nodes are needed, or which they should find as well."""
+"""The faults that only several nodes can show, or that they should find as well."""

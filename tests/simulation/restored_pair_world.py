@@ -1,9 +1,8 @@
 """Several nodes over tables that go back to an earlier state, once in a life: all of them were connected to a server
 whose standby was promoted, or that was restored from a backup.
 
-Owns: when the tables go back, and what the nodes have to do with it: whoever leads finds it out, or ends; those that
-stand by follow the next leader from what is left. Does not own: what is lost, and what holds all the same
-(`lost_time`).
+Owns: when the tables go back, and what the nodes have to do with it: the leader finds it out, or ends; those that stand
+by follow the next leader from what is left. Does not own: what is lost, and what holds all the same (`lost_time`).
 """
 
 from dataclasses import dataclass
@@ -23,9 +22,9 @@ from tests.simulation.restored_world import GO_ON
 from tests.simulation.shared_world import NotedTable
 
 _DEPOSED_MS = (1_000, 2_000, 3_500)
-"""So long after a leader was deposed that is alive the tables go back to its time."""
+"""How long after a live leader was deposed the tables go back to its time."""
 _LONGEST_MS = 4_000
-"""Whatever has led until then and has nothing to write ends."""
+"""A leader from before the restore that has nothing to write ends within this time."""
 
 
 @dataclass
@@ -41,7 +40,7 @@ class RestoredPairWorld(PairWorld):
         self.tally: RestoredPairTally
         self._followers: list[Client] = []
         self._older: list[VirtualProcess] = []
-        """Which have begun before the tables went back, and may know what is lost."""
+        """Processes that began before the tables went back, and may know what is lost."""
         self._is_lost_time = self._is_taken = False
         """After the tables went back, by a node that knows it."""
         self._lost_epochs: dict[Partition, int] = {}
@@ -104,7 +103,7 @@ class RestoredPairWorld(PairWorld):
         self._later(self._fate.choice([400, 2_000, _LONGEST_MS]), self._end_leader)
 
     def _forget_rounds(self) -> None:
-        """Those that are not in the journal any more."""
+        """Forget the rounds that are no longer in the journal."""
         newest = self.database.newest
         self._newest_round = newest, self.database.epoch
         self._coordinators.clear()

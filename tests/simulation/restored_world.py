@@ -1,12 +1,11 @@
 """The whole broker over tables that go back to an earlier state, once in a life: a standby was promoted that had not
 received everything, or a backup was restored, under a running broker or between two.
 
-Owns: what is lost, and what nobody may then hold against the broker: the history behind the restored point is gone, as
-far as it was answered before. All else holds as ever. What the broker that was running answers to what is asked later
-must be there in the end, the clients' ids and epochs of the lost time are not given out again, and consumers that have
-read further are told where their history ends.
-Who cannot know of it, such as an idempotent producer that counts its batches, ends with the broker; transactional
-producers go on.
+Owns: what is lost, and what is then excused: the history behind the restored point is gone, as far as it was answered
+before. All else holds as ever. What the broker that was running answers to what is asked later must be there in the
+end, the clients' ids and epochs of the lost time are not given out again, and consumers that have read further learn
+where their history ends. A client that cannot know of it, such as an idempotent producer that counts its batches, ends
+with the broker; transactional producers continue.
 """
 
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from tests.simulation.tables_world import TablesTally, TablesWorld
 _ALONE_SHARE = 0.6
 _ROUNDS, _BESIDE = "rounds", "beside rounds"
 _AWAITED_MS = 2_000
-"""After so long whatever is there is lost."""
+"""Restore after this wait, even if no state of the awaited kind has come."""
 GO_ON = ("t", "p.", "member")
 """How the names of those clients begin that know what to do."""
 
@@ -88,7 +87,7 @@ class RestoredWorld(TablesWorld):
             self._later(self._fate.choice([0, 50, 400, 2_000]), self._start_again)
 
     def _maybe_lose_alone(self) -> None:
-        """What the broker writes next of the other kind does not tell it of the loss."""
+        """Lose only writes of one kind: the next write of the other kind does not show the broker the loss."""
         pairs = pairwise(reversed(self.database.states))
         is_beside = (after.rows["written"] != before.rows["written"] for after, before in pairs)
         count = sum(1 for _ in takewhile(lambda each: each == (self._awaited == _BESIDE), is_beside))

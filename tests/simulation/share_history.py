@@ -1,4 +1,4 @@
-"""What share consumers asked a broker and were told, and what must hold of it (KIP-932).
+"""Requests and responses of share consumers, and what must hold of them (KIP-932).
 
 Owns: the account of each share fetch and acknowledgement as it arrived at the broker and was answered, whether the
 answer reached the client or not, and the rules. Nothing of the broker's own code judges: a record is known by its
@@ -57,8 +57,9 @@ class Acknowledged:
     error: int | None = None
     """None: never answered, it may have been carried out or not."""
     start_offset: int = 0
-    """Of the share-partition when it arrived. What is said of a record before it has no effect and is no error, as in
-    Kafka; that no start offset passes what has not ended is S4's."""
+    """The share-partition's start offset when the request arrived. Acknowledging a record before it has no effect and
+    is no error, as in Kafka; S4 checks that no start offset passes a record that has not ended.
+    """
 
     @property
     def is_taken(self) -> bool:
@@ -78,10 +79,10 @@ class ShareHistory:
     heartbeats: dict[str, list[Turn]] = field(default_factory=lambda: defaultdict(list))
     restarts: list[Turn] = field(default_factory=list)
     records: set[Place] = field(default_factory=set)
-    """What lies in the logs at the end: the data, without control records."""
+    """The places in the logs that hold data, not control records, at the end."""
     aborted: set[Place] = field(default_factory=set)
     starts: dict[int, int] = field(default_factory=dict)
-    """Of each partition, the log start offset at the end."""
+    """The log start offset of each partition at the end."""
 
 
 class _Facts:

@@ -1,8 +1,8 @@
 """Members of a share group in simulation: they join, fetch, decide record by record, die and are replaced (KIP-932).
 
-Owns: what a member does, as Kafka's share consumers do: a session that begins anew after each answer that did not come,
-acknowledgements with the next fetch or on their own, renewals, offsets without a record acknowledged as gaps. Some
-take longer than the acquisition lock lasts. Does not own: what is noted of it (`share_world`), what must hold.
+Owns: what a member does, as Kafka's share consumers do: a session that is opened again after each answer that did not
+come, acknowledgements with the next fetch or on their own, renewals, offsets without a record acknowledged as gaps.
+Some take longer than the acquisition lock lasts. Does not own: what is noted of it (`share_world`), what must hold.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -47,7 +47,7 @@ class ShareMember:
     _heard_ms: int = -_HEARTBEAT_MS
     _in_session: set[int] = field(default_factory=set)
     _decided: dict[int, Ranges] = field(default_factory=dict)
-    """What it will say of each partition."""
+    """The acknowledgements to send, by partition."""
 
     def works(self, rounds: int) -> Life:
         for _ in range(rounds):
@@ -234,7 +234,9 @@ class ShareMember:
                 self._decided[partition] = [(offset, offset, [ACCEPT]) for offset, _ in renewed]
 
     def _goes_on(self, answer: Any) -> bool:
-        """With its session; without an answer nobody knows its epoch, so the next request opens another."""
+        """Update the session's epoch; return whether it continues. Without an answer its epoch is unknown, so the next
+        request opens another.
+        """
         if answer is None or answer.error_code or self.session_epoch == _CLOSES:
             self.session_epoch = _OPENS
             return False

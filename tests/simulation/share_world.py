@@ -1,6 +1,6 @@
 """Share groups in simulation: a broker with queues and producers of every kind, its locks, faults, kills, power cuts.
 
-Owns: virtual time, when the broker stops, what goes on beside the members of the group, and the account that
+Owns: virtual time, when the broker stops, what happens beside the members of the group, and the account that
 `share_history` judges: taken where requests arrive at the broker, so that an answer that is lost on its way counts too.
 """
 
@@ -46,7 +46,7 @@ _TOPIC = LEGS[0][0]
 _GROUP_RESOURCE = 32
 _LOCK_MS, _SESSION_MS = 1_500, 6_000
 _CUT_SHARE = 0.02
-"""Of the acknowledgements: the power goes while they are written."""
+"""The share of acknowledgements during whose write the power fails."""
 _CALM_MS = 60_000
 _DRAINED_MS = 4 * _LOCK_MS + _SESSION_MS
 
@@ -135,7 +135,7 @@ class ShareWorld:
         acknowledged = list(_acknowledgements(request, arrived))
         for each in acknowledged:
             each.start_offset = self._start_offset(request.topics[0].topic_id, each.partition)
-        self.history.acknowledgements += acknowledged  # also if it never comes to an answer
+        self.history.acknowledgements += acknowledged  # also if it is never answered
         if acknowledged and not self.network.is_calm and self.random.random() < _CUT_SHARE:
             self.stage.broker.disk.operations_left = self.random.randint(0, 4)
         reply = take()

@@ -141,7 +141,7 @@ class SharedWorld(BrokerWorld):
         self._restart(kind, self.broker.disk)
 
     def _restart(self, kind: str, disk: MemoryDisk) -> None:
-        """What no statement has made durable is gone, as after a power cut."""
+        """Start on what statements have made durable: the rest is lost, as after a power cut."""
         self.network.on_restart()
         self._leaderships.update(list(self._leaderships))
         self.recorder.history.power_cuts.append(self.recorder.tick())

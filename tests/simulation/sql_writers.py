@@ -36,7 +36,7 @@ class _Transaction:
     rows: list[OutboxRow] = field(default_factory=list)
     untaken: set[int] = field(default_factory=set)
     numbers: dict[int, int] = field(default_factory=dict)
-    """What each account has come to, among those that are locked."""
+    """The counter of each locked account."""
 
 
 class SqlWriters:
@@ -61,7 +61,7 @@ class SqlWriters:
         self._untaken: set[int] = set()
         self.rolled_back = 0
         self._seen: list[list[bytes]] = [[] for _ in range(PARTITION_COUNT)]
-        """What readers have found in each partition, from its first offset on."""
+        """The values that readers have found in each partition, from its first offset on."""
         self._seen_ids: set[int] = set()
         self._seen_numbers = dict.fromkeys(range(_ACCOUNTS), 0)
 
@@ -159,7 +159,7 @@ class SqlWriters:
         return len(self._database.refused_rows)
 
     def look(self, logs: list[PartitionLog]) -> None:
-        """What has become readable since the last time. Raises HistoryError."""
+        """Check what has become readable since the last call. Raises HistoryError."""
         for log, seen in zip(logs, self._seen, strict=True):
             if log.high_watermark < len(seen):
                 raise HistoryError(f"records of rows were seen in {log.name}, and are gone")
@@ -200,7 +200,7 @@ class SqlWriters:
 
 
 def _values(log: PartitionLog, offset: int) -> list[bytes]:
-    """From this offset up to the high watermark."""
+    """Read the values from this offset up to the high watermark."""
     values: list[bytes] = []
     while offset < log.high_watermark:
         for header, batch in iter_batches(read_undamaged(log, offset, 2**30, FetchIsolation.HIGH_WATERMARK).records):

@@ -69,7 +69,7 @@ class Stage:
     # --- stops --------------------------------------------------------------------------------------------------------
 
     def trouble(self) -> None:
-        """From now on until it is calm."""
+        """Stop the broker now and then, in various ways, until it is calm."""
         if self.is_calm:
             return
         self.later(self._random.choice([300, 1_000, 3_000]), self.trouble)

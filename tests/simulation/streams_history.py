@@ -1,4 +1,4 @@
-"""What members of a streams group asked a broker and were told, and what must hold of it (KIP-1071).
+"""Requests and responses of members of a streams group, and what must hold of them (KIP-1071).
 
 Owns: the account of each heartbeat, commit and end of a transaction as it arrived at the broker and was answered,
 whether the answer reached the client or not, and the rules. Nothing of the broker's own code judges: a task is known by
@@ -101,7 +101,7 @@ class Deletion:
 
 @dataclass
 class Look:
-    """The committed offset of a partition, as somebody was shown it who waits for open transactions."""
+    """A committed offset of a partition, as a client saw it that waits for open transactions."""
 
     partition: int
     offset: int
@@ -142,7 +142,7 @@ class _Facts:
         self.history = history
         self.beats: dict[str, list[Beat]] = defaultdict(list)
         self.tellings: dict[Task, dict[str, list[Beat]]] = defaultdict(lambda: defaultdict(list))
-        """Who was told that a task is his, when."""
+        """The heartbeats that assigned a task to a member, by task and member id."""
         for beat in history.beats:
             self.beats[beat.member_id].append(beat)
             if beat.is_taken:
@@ -218,7 +218,7 @@ def t2_no_epoch_goes_back(facts: _Facts) -> Iterator[str]:
 
 
 def t3_what_was_given_to_another_is_not_committed(facts: _Facts) -> Iterator[str]:
-    """A commit of a task is refused once another member was told that it has it."""
+    """A commit of a task is refused once the task was assigned to another member."""
     for commit in facts.history.commits:
         if commit.error != 0:
             continue
@@ -324,7 +324,7 @@ def audit(history: StreamsHistory) -> None:
 
 @dataclass(frozen=True)
 class Holding:
-    """What a member believes to have in the end."""
+    """The tasks that a member believes it has in the end."""
 
     member_id: str
     process_id: str
@@ -333,7 +333,7 @@ class Holding:
 
 
 def unsettled(holdings: list[Holding], task_counts: Mapping[str, int], stateful: set[str], standby_count: int) -> str:
-    """What is still missing, or too much, once everybody is quiet: nothing in the end."""
+    """Describe the tasks that are missing or superfluous once every member is quiet; empty if there are none."""
     wanted = {(name, number) for name, task_count in task_counts.items() for number in range(task_count)}
     active = Counter(task for each in holdings for task in each.active)
     if active != Counter(wanted):

@@ -48,12 +48,12 @@ class StreamsMember:
     name: str
     process_id: str
     topology: Callable[[], Topology | None]
-    """None while another version of the application is on its way."""
+    """Returns the current topology, or None while another version of the application is deployed."""
     random: Random
     session: Session
     now_ms: Callable[[], int]
     is_quiet: Callable[[], bool]
-    """From then on it is never late, and never in doubt."""
+    """Whether members should settle: none is late or in doubt from then on."""
     next_offset: Callable[[], int]
     new_session: Callable[[], Session]
     straggle: Callable[[Life], None]
@@ -70,7 +70,7 @@ class StreamsMember:
     _is_unsure: bool = False
     """An answer was lost, and with it perhaps what it is to do: no other answer says it again, as in Kafka."""
     _next: tuple[int, frozenset[Task], frozenset[Task]] | None = field(default=None)
-    """What it is to have, and when it will have given up the rest."""
+    """When the member will have released its other tasks, and the active and standby tasks that it then has."""
 
     def works(self, rounds: int) -> Life:
         yield from find_coordinators(self.session)
@@ -187,7 +187,7 @@ class StreamsMember:
             yield from self._transact(partition)
 
     def _commits_late(self, epoch: int, partition: int) -> Life:
-        """What it has sent while the task was its own, and arrives when it may be another's."""
+        """Send a commit while the task is the member's own, to arrive when it may be another's."""
         late = self._plain(epoch, partition)
         yield self.random.choice([100, 700, 2_500, 6_000])
         yield late, 9
@@ -230,7 +230,9 @@ class StreamsMember:
             yield from self._init()
 
     def _init(self) -> Generator[Question | int, Any, None]:
-        """Nobody else uses its transactional id: what refuses it is a transaction that was ended meanwhile."""
+        """Initialise the producer until it succeeds. The transactional id has one user, so a refusal means that its
+        transaction was ended meanwhile.
+        """
         while True:
             try:
                 yield from self.session.init()
@@ -262,7 +264,7 @@ class StreamsMember:
 
 
 def looks(random: Random, count: int, partitions: Callable[[], Iterable[int]]) -> Life:
-    """Somebody who looks at the committed offsets, waiting for open transactions."""
+    """Ask for the committed offsets now and then, waiting for open transactions."""
     for _ in range(count):
         yield committed_offsets(partitions()), 7
         yield random.choice([50, 300, 900])

@@ -1,6 +1,6 @@
 """Streams groups in simulation: members with a topology, topics that are deleted and grow, commits, stops of all kinds.
 
-Owns: what goes on beside the members, the internal topics that the broker makes, and the account that `streams_history`
+Owns: what happens beside the members, the internal topics that the broker makes, and the account that `streams_history`
 judges: taken where requests arrive at the broker, so that an answer that is lost on its way counts too.
 """
 
@@ -93,8 +93,9 @@ class Noted:
 
 
 class StreamsNetwork(ShareNetwork):
-    """A heartbeat does not come twice: what is new would be in the one answer alone that nobody reads, as in Kafka 4.3
-    no later one repeats it."""
+    """Never delivers a heartbeat twice: an assignment would be in the one response alone that no client reads, since no
+    later one repeats it, as in Kafka 4.3.
+    """
 
     def _take(
         self, client: Client, ticket: int, frame: memoryview, request: Any, version: int, is_double: bool
@@ -399,7 +400,7 @@ class StreamsWorld:
         return [name for name, size in wanted.items() if self._size(name) not in (0, size)]
 
     def _heal(self) -> None:
-        """What does not fit is an administrator's to delete: the broker makes it again."""
+        """Delete the internal topics that do not fit, as an administrator would: the broker creates them again."""
         misfits = self._misfits()
         if misfits:
             self.stage.counts["healed"] += 1

@@ -43,7 +43,7 @@ def take_a_lost_answer_for_a_yes(patch: pytest.MonkeyPatch) -> None:
 
 
 def let_anybody_write(patch: pytest.MonkeyPatch) -> None:
-    """As without a lock on the lease, or with one that a take-over does not wait for."""
+    """Let any epoch write, as without a lock on the lease, or with one that a take-over does not wait for."""
     patch.setattr(Database, "may_write", lambda self, epoch: True)
 
 

@@ -60,7 +60,7 @@ class ChunkedTable(WatchedTable):
         self._chunks: list[int] = []
 
     def _is_new(self, virtual: VirtualBroker, log: PartitionLog) -> bool:
-        """By what readers get, which is later than what the tables have."""
+        """Whether readers get other chunks than at the last look, which is later than when the tables changed."""
         assert isinstance(log.stored, SharedLog)
         before, self._chunks = self._chunks, [row.id for segment in log.stored.segments for row in segment.chunks]
         return self._chunks != before
@@ -112,7 +112,7 @@ class TablesWorld(BrokerWorld):
         return broker
 
     def _fill_the_disk(self) -> None:
-        """Of the database; there is space again later."""
+        """Fill the database's disk; there is space again later."""
         tables = self.tables
         if not self.network.is_calm:
             self.tally.full_disks += 1
@@ -155,14 +155,14 @@ class TablesWorld(BrokerWorld):
         self._restart(kind, self.broker.disk)
 
     def _lose_the_lease(self) -> None:
-        """The broker goes on, and answers what it can: nothing that it appends now."""
+        """Take the broker's lease away: it keeps answering what it can, but can append nothing."""
         self.tally.lost_leases += 1
         self.database.take_lease(self.random)
         self.broker.time.advance(self.random.choice([0, 5, 50, 500]))
         self.network.collect()
 
     def _restart(self, kind: str, disk: MemoryDisk) -> None:
-        """What no statement has made durable is gone, as after a power cut."""
+        """Start on what statements have made durable: the rest is lost, as after a power cut."""
         self.tally.stops_in_a_statement += bool(self.database.in_flight)
         self.tally.cuts += self.tables.cut_count
         self.tally.checkpoints += self.database.trimmed > 0

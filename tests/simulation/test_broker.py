@@ -21,7 +21,8 @@ def test_what_clients_were_told_holds_over_kills_power_cuts_and_lost_answers() -
 
 def test_a_broker_on_a_backup_knows_all_that_the_one_knew_from_which_it_was_taken() -> None:
     """After each kill the next broker starts on a backup that was taken in that moment, in the middle of transactions:
-    its state is that of the one before, and nothing that clients were told is untrue on it."""
+    its state is that of the one before, and no response that clients got is untrue on it.
+    """
     counts: Counter[str] = Counter()
     for seed in range(3):
         counts.update(asdict(BrokerWorld(seed, from_backups=True).run()))

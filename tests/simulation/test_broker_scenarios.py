@@ -22,7 +22,7 @@ PARTITIONS = 1_000
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_of_twenty_clients_that_take_one_id_at_once_one_epoch_lives_in_the_end(version: int) -> None:
-    """A13. Each goes on asking while it is told to wait; then each writes with what it was told."""
+    """A13: each retries while it gets CONCURRENT_TRANSACTIONS, then writes with the epoch that it got."""
     broker = broker_with_topic()
     request = InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=TIMEOUT_MS)
     waiting, told = list(range(CLIENTS)), {}

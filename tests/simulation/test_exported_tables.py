@@ -24,8 +24,9 @@ from tests.support.exported import InstantTables, contents, exported, imported
 # The later ones are in `make sim` too.
 @pytest.mark.parametrize("seed", [1, 5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 130))])
 def test_tables_become_files_and_tables_again(seed: int) -> None:
-    """What is exported, imported and exported again is the same to the byte, whole by both verdicts, and a broker on
-    each says the same of every partition."""
+    """Tables that are exported, imported and exported again are the same to the byte and whole by both verdicts, and
+    brokers on each serve the same partitions.
+    """
     world = TablesWorld(seed)
     world.run()
     before = world.database

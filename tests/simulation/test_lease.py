@@ -1,4 +1,4 @@
-"""The lease among several nodes in virtual time: reads are never old, and nobody is deposed without a cause."""
+"""The lease among several nodes in virtual time: reads are never old, and no node is deposed without a cause."""
 
 from collections import Counter
 

@@ -37,7 +37,7 @@ def test_every_record_of_a_batch_in_several_frames_is_kept_however_often_it_is_e
 
 
 def test_a_copy_of_several_moments_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `cp` makes it of a running broker: each file as it is when its turn comes."""
+    """A backup by `cp` of a running broker, each file as it is when its turn comes, is found by the auditor."""
     copied = backup.copied
     monkeypatch.setattr(backup, "copied", lambda disk, sizes: copied(disk, dict.fromkeys(sizes, 2**40)))
     with pytest.raises(AuditError, match="a backup is the logs as they were"):

@@ -8,8 +8,9 @@ from tests.simulation.outbox_world import OutboxWorld
 
 
 def test_each_row_that_was_committed_is_one_record_or_refused() -> None:
-    """Whatever is stopped, cut or taken over: no row is lost, none is two records, none that was rolled back is one,
-    and those of one account are in its order."""
+    """No stop, cut or take-over loses a row, duplicates one, or publishes one that was rolled back; the records of one
+    account keep its order.
+    """
     counts: Counter[str] = Counter()
     for seed in range(4):
         counts.update(asdict(OutboxWorld(seed).run()))

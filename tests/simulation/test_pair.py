@@ -17,7 +17,7 @@ def test_what_clients_were_told_holds_over_several_nodes() -> None:
 
 
 def test_a_node_hears_of_what_it_has_asked_whoever_takes_the_lease_meanwhile() -> None:
-    """Whatever becomes of a statement that is in flight at a take-over, its node gets an answer."""
+    """A statement that is in flight at a take-over is always answered."""
     for seed in range(20):
         world = PairWorld(seed)
         node, epoch = world.nodes[world.database.node_id - 1], world.database.epoch

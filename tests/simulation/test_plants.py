@@ -49,7 +49,7 @@ class Bed(NamedTuple):
     """A life of a world, by its seed."""
     seed_count: int
     every: int
-    """Of its plants, one in so many is caught in each run; the others are slow."""
+    """One in this many of its plants is caught in each run; the others are slow."""
 
 
 BEDS = {

@@ -1,4 +1,4 @@
-"""Share groups under faults: what members were told holds, and the auditor bites (test_plants)."""
+"""Share groups under faults: responses to members hold, and the auditor catches planted faults (test_plants)."""
 
 from collections import Counter
 
