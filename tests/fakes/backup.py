@@ -35,7 +35,7 @@ def copied(disk: MemoryDisk, sizes: dict[str, int]) -> MemoryDisk:
 
 
 def seen(log: PartitionLog) -> tuple[Any, ...]:
-    """What a log is to those above it."""
+    """Return what the layers above read of a log: its error, offsets, batches and producers."""
     batches = [bytes(data) for _, data in all_batches(log)]
     return log.offline_error, files_of(log).log_start_offset, log.log_end_offset, batches, _producers(log)
 

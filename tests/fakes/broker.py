@@ -140,17 +140,18 @@ class VirtualBroker(AnsweringBroker):
         store: LogStore | None = None,
     ) -> None:
         """`store` takes the place of the disk. `rules` are at work before the start, which finishes what the last stop
-        has left. Without faults nobody looks on, as in a broker that was not asked for them, and nothing of its pace is
-        theirs."""
+        has left. Without faults no observer is installed, as in a broker that was not asked for any, and the broker's
+        pace is its own.
+        """
         self.time = time or VirtualTime()
         self.disk = disk or MemoryDisk()
         self.disk_failures: list[OSError] = []
         self._overrides = overrides
         self._seed = seed
         self.warnings: list[dict[str, Any]] = []
-        """What was logged that an operator should see."""
+        """Log lines at warning or above."""
         self.news: list[dict[str, Any]] = []
-        """That, and what was logged at info."""
+        """Log lines at info or above."""
         quiet = quiet_log(self._log)
         config, _ = load_config(overrides=overrides)
         disk_or_none = self.disk if store is None and config.get_str("oncelog.storage") == "local" else None

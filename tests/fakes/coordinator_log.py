@@ -30,7 +30,7 @@ class MemoryCoordinatorLog:
         self.flushes_by_itself = flushes_by_itself
         self.offline_error: str | None = None
         self.refuses: KafkaError | None = None
-        """What the next append fails with, once."""
+        """The error that the next append raises, once."""
         self._waiting: list[tuple[int, Completion[Any], Any]] = []
 
     # --- what the runtime asks ----------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class MemoryCoordinatorLog:
 
     @property
     def records(self) -> list[CoordinatorRecord]:
-        """What was appended but for markers."""
+        """Return the appended records, without markers."""
         return [
             CoordinatorRecord(record.key or b"", record.value)
             for header, batch in self.batches()
@@ -95,12 +95,12 @@ class MemoryCoordinatorLog:
         ]
 
     def write(self, *records: CoordinatorRecord) -> None:
-        """What another coordinator has logged."""
+        """Append records that another coordinator has logged."""
         entries = [Record(index, 0, record.key, record.value, ()) for index, record in enumerate(records)]
         self._write(memoryview(encode_batch(entries)))
 
     def flush(self) -> None:
-        """All that is in the log now is durable; whoever waited for that goes on, in order."""
+        """Make all that is in the log durable, and complete the appends that waited for it, in order."""
         self.durable_end_offset = self.log_end_offset
         waiting, self._waiting = self._waiting, []
         for next_offset, completion, value in waiting:
@@ -110,7 +110,7 @@ class MemoryCoordinatorLog:
                 completion.complete(value)
 
     def crashed(self, next_offset: int | None = None) -> "MemoryCoordinatorLog":
-        """What a crash leaves: all batches below an offset, at least the durable ones, by default no more."""
+        """Return the log after a crash: all batches below an offset, at least the durable ones, by default no more."""
         kept = self.durable_end_offset if next_offset is None else next_offset
         batches = [batch for header, batch in self.batches() if header.base_offset + header.record_count <= kept]
         left = MemoryCoordinatorLog(batches, flushes_by_itself=self.flushes_by_itself)

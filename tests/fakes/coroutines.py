@@ -1,4 +1,4 @@
-"""Coroutines beside a scheduler that runs only when told to: each runs to its end in one turn, and the turn waits."""
+"""Coroutines beside a scheduler that a test runs: each runs to its end in one turn, and the turn waits."""
 
 from asyncio import new_event_loop
 from collections.abc import Coroutine

@@ -78,55 +78,55 @@ class Database:
     until_us: int = 0
     """When the lease is over; 0 if it was given back."""
     node_id: int = NOBODY
-    """Of the owner."""
+    """The node id of the owner."""
     successor: int = NOBODY
     wanted: int = NOBODY
     since_us: int = 0
     """When the lease was taken."""
     nodes: dict[int, tuple[NodeRow, int]] = field(default_factory=dict)
-    """With the time until which each is there."""
+    """Each node, and the time until which it is there."""
     attendant: tuple[object, int] | None = None
-    """Which connection attends to the lease, and in which epoch."""
+    """The connection that attends to the lease, and its epoch."""
     node_attendants: dict[int, object] = field(default_factory=dict)
-    """Which connection keeps each node id."""
+    """The connection that keeps each node id."""
     is_elsewhere: bool = False
-    """It was restored, and no start has gone on from there."""
+    """It was restored, and no start has continued from there."""
     has_jumped: bool = False
     """Since then the epoch has moved past those that are lost."""
     journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     """Epoch and body by number."""
     followed: set[int] = field(default_factory=set)
-    """Which of them have something of the metadata log."""
+    """The numbers of rounds with records of the metadata log."""
     halves: dict[int, int] = field(default_factory=dict)
-    """In which half of the journal each is."""
+    """The half of the journal that holds each round."""
     trimmed: int = 0
     written: int = 0
     """Statements that were written beside rounds."""
     logs: dict[LogKey, LogRow] = field(default_factory=dict)
     chunks: dict[int, tuple[ChunkRow, bytes]] = field(default_factory=dict)
     aside: set[int] = field(default_factory=set)
-    """Which of them belong to no log yet."""
+    """The ids of chunks that belong to no log yet."""
     starts: dict[LogKey, int] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
     outbox: dict[int, OutboxRow] = field(default_factory=dict)
     unreadable: set[int] = field(default_factory=set)
     """The rows of the outbox at which each question fails that reads them."""
     unmovable: set[int] = field(default_factory=set)
-    """Those that the table for refused ones does not take."""
+    """The ids of rows that the table of refused rows does not take."""
     refused_rows: dict[int, tuple[OutboxRow, str]] = field(default_factory=dict)
-    """With the reasons."""
+    """The refused rows, with the reasons."""
     replaced: dict[int, bytes] = field(default_factory=dict)
-    """Chunks that compaction has replaced: only for those who look on."""
+    """Chunks that compaction has replaced: for observers only."""
     in_flight: list[Effect] = field(default_factory=list)
-    """What was sent and has not taken effect."""
+    """Statements that were sent and have not taken effect."""
     late: list[Effect] = field(default_factory=list)
-    """The same of brokers that have lost the lease."""
+    """Statements in flight of brokers that have lost the lease."""
     writer: object = None
-    """Whose statement is carried out: only for those who look on."""
+    """The broker whose statement is carried out: for observers only."""
     version: int = 1
-    """Of the tables: the newest release that was started on them."""
+    """The version of the tables: the newest release that was started on them."""
     restores: int = 0
-    """How often the rows went back to an earlier state. Whoever was connected before is not any more."""
+    """How often the rows went back to an earlier state. That cuts every connection."""
     states: deque[State] = field(default_factory=lambda: deque(maxlen=_STATES))
     tick: Callable[[], int] | None = None
     """The time for `states`, which are noted if there is one."""
@@ -153,7 +153,7 @@ class Database:
 
     @property
     def place(self) -> str:
-        """Which server, timeline or copy it is."""
+        """Name the server, timeline or copy."""
         return f"restored {self.restores} times"
 
     def note(self) -> None:
@@ -161,8 +161,10 @@ class Database:
             self.states.append(State(self.tick(), {name: copy(getattr(self, name)) for name in _ROWS}))
 
     def take_lease(self, random: Random, seen: Lease | None = None, jump: int = LOST_EPOCHS) -> int | None:
-        """What the broker before has sent happens before, or never, or later, as if that broker had slept. None: the
-        lease is not as it was `seen`. The epoch moves by `jump` if others may be lost."""
+        """Take the lease: return the new epoch, or None if the lease is not as it was `seen`. Statements that the old
+        owner has in flight take effect before, later (as if it had slept), or never. The epoch moves by `jump` if
+        others may be lost.
+        """
         never: list[Effect] = []
         later: list[Effect] = []
         for effect in list(self.in_flight):
@@ -194,7 +196,7 @@ class Database:
         return answer
 
     def wake_sleepers(self) -> None:
-        """What was sent by brokers that have lost the lease happens now, if it may."""
+        """Carry out the statements of brokers that have lost the lease, where they still may write."""
         late, self.late = self.late, []
         for effect in late:
             effect(self)
@@ -260,7 +262,7 @@ class Database:
         return True
 
     def produce(self, rows: Iterable[OutboxRow]) -> None:
-        """A SQL transaction of somebody else is committed."""
+        """Commit a SQL transaction of an application."""
         self.outbox.update((row.id, row) for row in rows)
         self.note()
 
@@ -374,7 +376,7 @@ class Database:
 _BESIDE = frozenset(
     {"attendant", "node_attendants", "replaced", "in_flight", "late", "writer", "restores", "states", "tick"}
 )
-"""What of a Database is no row of it."""
+"""The fields of a Database that are no rows of it."""
 _ROWS = tuple(each.name for each in fields(Database) if each.name not in _BESIDE)
 _EFFECTS: dict[type, Callable[[Database, Any], object]] = {
     ReadCatalogue: Database.read_catalogue,

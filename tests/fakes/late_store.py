@@ -57,7 +57,7 @@ class LateLog:
 
 
 class _Awaited:
-    """What a commit adds is worth waiting for."""
+    """Durability of a store whose commits are waited for."""
 
     outlives = Outlives.MACHINE
     rounds_are_whole = True

@@ -63,7 +63,7 @@ def batch(
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """What a fetch gets of a partition, and hears of it."""
+    """The records of a partition that a fetch gets, and its bounds."""
 
     records: memoryview
     high_watermark: int
@@ -100,8 +100,9 @@ def all_batches(log: PartitionLog) -> list[tuple[BatchHeader, memoryview]]:
 def read_records(
     log: PartitionLog, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, *, at_least_one: bool = True
 ) -> FetchResult:
-    """What a fetch of this isolation gets, whether the page cache has it or not. Raises KafkaError and
-    StoreDamagedError."""
+    """Return what a fetch of this isolation gets, whether or not the page cache has it. Raises KafkaError and
+    StoreDamagedError.
+    """
     bounds = log.bounds(isolation)
     log.check_readable(fetch_offset)
     if isinstance(log.stored, TablesLog):
@@ -236,7 +237,7 @@ class Logs:
         self.failure = self.store.failure
         self._is_serving = False
         self.had_lost_answers = False
-        """At the start."""
+        """Whether answers may have been lost when it began to serve."""
         self.rounds = NotedRounds(self.scheduler, self.store)
         self.manager = LogManager(
             self.store,
@@ -258,8 +259,9 @@ class Logs:
         return log.append(data, wall_ms=self.clock.wall_ms(), origin=origin)
 
     def serve(self, *, is_recovered: bool = False) -> None:
-        """What a power cut may have taken from an open transaction is aborted. `is_recovered`: every log that was found
-        is open."""
+        """Begin to serve: open transactions that may have lost records in a power cut are aborted. `is_recovered`:
+        every log that was found is open.
+        """
         if not self._is_serving:
             self._is_serving = True
             self.had_lost_answers = self.store.durability.may_be_lost

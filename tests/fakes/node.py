@@ -2,8 +2,8 @@
 
 Owns: what `broker.succession` is given of a process, without an event loop and without sockets. Does not own: when a
 process ends, stops, or stands still, and what its clients ask (`tests.simulation.pair_world`), the database
-(`tests.fakes.tables`).
-What is on its way to a process that stands still arrives when it goes on; what its database has to do is done.
+(`tests.fakes.tables`). What is on its way to a process that stands still arrives when it runs again; what its database
+has to do is done.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,19 +44,19 @@ from tests.fakes.virtual_time import VirtualTime
 
 PORT = 9092
 SOFTWARE = "kgo"
-"""What clients say that they are: to them nodes list only those that are there."""
+"""The client software that requests name: to such clients, nodes list only the nodes that are there."""
 _OPENING_MS = (0, 0, 1, 30)
-"""Until sockets are open."""
+"""How long sockets may take to open."""
 _FLUSH_MS = 30_000
 _STEP_MS = 100
 _KEEPALIVE_MS = 11_000
-"""After so long a server takes the connections of a machine that is gone for cut."""
+"""How long a server takes to close the connections of a machine that is gone."""
 _COMPACTION_BYTES = 1_000_000
 _REPLAYED_BYTES = 500
 
 
 class Serving(AnsweringBroker):
-    """What answers the clients of a node for a while."""
+    """The broker that answers a node's clients for a while."""
 
     def __init__(self, node_id: int, time: VirtualTime, broker: Broker, epoch: int) -> None:
         self.node_id = node_id
@@ -65,7 +65,7 @@ class Serving(AnsweringBroker):
         self.dispatcher = Dispatcher(broker)
         self.advertised = address_of(node_id)
         self.epoch = epoch
-        """In which it leads; −1: it stands by."""
+        """The epoch in which it leads; −1 on a standby."""
         self.is_closing = False
         """It takes no requests any more."""
         self.is_over = False
@@ -98,13 +98,13 @@ class Arrival:
 
 @dataclass
 class Surroundings:
-    """What the nodes share."""
+    """The parts that all nodes share."""
 
     database: Database
     server: VirtualTime
     """The time of the database."""
     server_clock: Clock
-    """What it takes for the time."""
+    """The database's own clock, which may be wrong."""
     settings: tuple[str, ...]
     lease_ms: int
     cut_share: float
@@ -117,14 +117,14 @@ class VirtualNode:
         self._around = around
         self.node_id = node_id
         self.rate = 1.0
-        """Of its monotonic clock, against that of the database."""
+        """The rate of its monotonic clock, relative to the database's."""
         self._owed_ms = 0.0
         self._slept_ms = 0
         self.is_standing_still = False
         self.is_away = False
         """The database refuses its connections."""
         self.cancel_share = 0.0
-        """How many of its statements somebody cancels."""
+        """The share of its statements that are cancelled."""
         self.release = around.database.version
         """The version of the tables that its release knows."""
         self.process: VirtualProcess | None = None
@@ -217,7 +217,7 @@ class VirtualNode:
 
 
 class VirtualProcess:
-    """From a start to its end."""
+    """A process of a node, from its start to its end."""
 
     def __init__(self, around: Surroundings, machine: VirtualNode, wall_ms: int) -> None:
         self._around = around
@@ -229,9 +229,9 @@ class VirtualProcess:
         self.tables: FakeTables | None = None
         self.serving: Serving | None = None
         self._epoch = -1
-        """Of the newest leadership."""
+        """The epoch of its newest leadership."""
         self.failures: list[OSError] = []
-        """Of a leader that nobody has deposed."""
+        """Errors that ended its leadership though no node deposed it."""
         self.failed_starts: list[StartError] = []
         self.problems: list[str] = []
         self.warnings: list[dict[str, Any]] = []
@@ -299,7 +299,7 @@ class VirtualProcess:
         return tables
 
     def outage_listener(self) -> None:
-        """Nobody reads it."""
+        """Return no listener: no test reads it."""
 
     def close_tables(self, tables: FakeTables) -> Completion[None]:
         tables.close()
@@ -350,7 +350,7 @@ class VirtualProcess:
             raise
 
     def serve(self, broker: Broker) -> Completion[Sequence[NodeAddress]]:
-        """Whoever is connected stays so."""
+        """Open the sockets, after a while; connections that are open stay open."""
 
         def opened(_: None) -> list[NodeAddress]:
             epoch = self._epoch if broker.leadership.is_ours else -1
@@ -370,7 +370,7 @@ class VirtualProcess:
             broker.transactions.step()
 
     def announce(self) -> None:
-        """Nobody reads it."""
+        """Do nothing: no test reads the announcement."""
 
     def stop_serving(self, *, is_handover: bool) -> Completion[None]:
         assert self.serving is not None
@@ -394,4 +394,4 @@ def address_of(node_id: int) -> tuple[str, int]:
 
 
 EXPECTED_ENDS = (OSError, StartError)
-"""What ends a process that its supervisor starts again."""
+"""Errors that end a process whose supervisor starts it again."""

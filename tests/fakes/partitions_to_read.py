@@ -34,7 +34,7 @@ class Partition:
 
 
 class PartitionsToRead:
-    """A consumer; whoever has made it is its group."""
+    """A consumer without a group: the test assigns its partitions."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A scheduler that runs only when told to, and a clock that stands until moved."""
+"""A scheduler that runs only when a test runs it, and a clock that stands until moved."""
 
 from collections.abc import Callable
 

@@ -71,16 +71,16 @@ class ShareLeader:
         self.nodes = nodes
         """The partitions are led by these nodes in turn."""
         self.deliveries: deque[list[PartitionData]] = deque()
-        """What the next responses acquire, one after the other."""
+        """The partitions that the next responses return, one element a response."""
         self.fetch_errors: deque[int] = deque()
-        """Of whole responses; a session error ends the session."""
+        """Error codes of the next whole responses; a session error ends the session."""
         self.heartbeat_errors: deque[int] = deque()
         self.codes: deque[int] = deque()
         """The outcomes of the next acknowledged partitions; afterwards all succeed."""
         self.is_silent = False
         """True: it answers no request for records and no acknowledgement."""
         self.epochs: dict[str, int] = {}
-        """By host: the epoch of the next request in the member's session with it."""
+        """The epoch of the next request in the member's session, by host."""
         self.asked: list[str] = []
         """The host of each request for records and acknowledgement."""
         self.said: list[tuple[int, int, int]] = []

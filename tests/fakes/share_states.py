@@ -25,7 +25,7 @@ class FakeShareStates:
     def __init__(self) -> None:
         self.shares: dict[SharePartitionKey, _Share] = {}
         self.refusal: ErrorCode | None = None
-        """What every request is refused with."""
+        """The error with which every request is refused, if any."""
         self.is_slow = False
         """Whether nothing becomes durable until `end_writes`."""
         self.write_count = 0

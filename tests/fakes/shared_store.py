@@ -1,8 +1,9 @@
 """A store elsewhere, in virtual time: it outlives a broker, and may say that another node leads a partition.
 
 Owns: when a statement takes effect and when its answer comes, if it comes: the broker may stop in between. Does not
-own: who gets a partition that was taken away (nobody here), and when it comes back (`tests.simulation.shared_world`).
-A statement makes a round durable as a whole, but for the logs that it refuses; so rounds are not whole (`Durability`).
+own: which node gets a partition that was taken away (none here), and when it comes back
+(`tests.simulation.shared_world`). A statement makes a round durable as a whole, but for the logs that it refuses; so
+rounds are not whole (`Durability`).
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -42,8 +43,9 @@ _DELAYS_MS = (0, 0, 1, 3, 10, 40)
 
 @dataclass
 class KeptLog:
-    """What the shelf has of a log. Its batches stay when their records are deleted: they are what it knows of the end,
-    the producers and the epochs."""
+    """A log on the shelf. Its batches stay when their records are deleted: the log's end, producers and epochs are
+    derived from them.
+    """
 
     topic: str
     batches: list[tuple[bytes, int, int]] = field(default_factory=list)
@@ -128,7 +130,7 @@ class Pace:
         self._scheduler = scheduler
         self._random = random
         self.is_instant = False
-        """For those who look on: nothing they read comes later."""
+        """Read without delay, for observers."""
 
     def soon(self, value: T) -> T | Completion[T]:
         if self.is_instant:

@@ -57,7 +57,7 @@ _LONG_MS = (*_DELAYS_MS, *_DELAYS_MS, 400, 2_500)
 _LATE_MS = (1, 40, 400, 4_000)
 _ANSWER_MS = 15_000
 KEEPALIVE_MS = 11_000
-"""As `storage.postgres` asks for them."""
+"""The keepalive that `storage.postgres` asks for."""
 _LONG = Checkpoint | ReplaceChunks | DropChunks | DeleteLogs
 """They may have much to do."""
 _OF_LEASE = LookAtLease | TakeLease | RenewLease
@@ -66,11 +66,11 @@ _NOT_WRITTEN = AppendRound | GiveBackLease | AttendLease | RefuseRows
 """Beside rounds; they have an epoch."""
 _CANCELLED = (*_WAITED_OUT, RenewLease)
 _LOCKING = AttendLease | KeepNode
-"""Of which nothing is left after their connection."""
+"""Statements whose effect ends with their connection."""
 
 
 class Fate(Enum):
-    """What becomes of a statement."""
+    """The outcome of a statement."""
 
     ANSWERED = "answered"
     LOST = "it happens, and the connection is cut before its answer"
@@ -131,14 +131,14 @@ class FakeTables:
         """The connection of the statement that happens."""
         self._written = database.written
         self._appended = 0
-        """The newest round that its broker was told of."""
+        """The newest round that its broker knows to be appended."""
         self.cut_share = cut_share
         self.is_away = False
         """The database refuses every connection."""
         self.release = 1
         """The version of the tables that this release knows."""
         self.cancel_share = 0.0
-        """With this probability somebody cancels a statement that is asked before a broker leads, or a renewal."""
+        """The probability that a statement is cancelled: one that is asked before a broker leads, or a renewal."""
         self._is_closed = False
         self._is_silent = False
         self._unheard: list[Callable[[], object]] = []
@@ -333,8 +333,9 @@ class FakeTables:
         self._release(self._attending[0])
 
     def drop_packets(self, *, of_attendance: bool) -> None:
-        """Of one connection, the one that attends to the lease or that renews it. The server notices that after its
-        keepalives, and this side after what an answer may take."""
+        """Drop the packets of one connection, the one that attends to the lease or that renews it. The server notices
+        that after its keepalives, and this side after what an answer may take.
+        """
         line = (self._attending if of_attendance else self._lease)[0]
         line.is_silent = True
         database, connection = self._database, line.connection
@@ -346,11 +347,11 @@ class FakeTables:
         self._scheduler.call_later(KEEPALIVE_MS, on_noticed)
 
     def be_silent(self) -> None:
-        """Nothing arrives on either side, and nobody notices."""
+        """Hold back everything on either side, unnoticed."""
         self._is_silent = True
 
     def be_heard(self) -> None:
-        """What was sent meanwhile arrives."""
+        """Deliver what was held back meanwhile."""
         self._is_silent = False
         unheard, self._unheard = self._unheard, []
         for function in unheard:
@@ -498,7 +499,7 @@ def _writes(statement: Statement[Any]) -> bool:
 
 @contextmanager
 def at_hand(log: SharedLog) -> Iterator[None]:
-    """For those who look on: what is in chunks comes at once, whatever is in flight."""
+    """Read chunks at once, whatever is in flight, for observers."""
     cache = log._cache
     tables = cache._fetches._statements._tables
     assert isinstance(tables, FakeTables)

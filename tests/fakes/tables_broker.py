@@ -17,7 +17,7 @@ from tests.fakes.tables import End, FakeTables
 from tests.fakes.virtual_time import VirtualTime
 
 SMALL = SharedSizes(row_bytes=200, checkpoint_bytes=1_000, chunk_bytes=500, written_bytes=500, fetched_bytes=500)
-"""Whatever a broker does sooner or later it does in a test, too."""
+"""Sizes so small that checkpoints, chunks and compaction happen within a test."""
 _ENDS = tuple(End)
 _COMPACTION_BYTES = 1_000_000
 _REPLAYED_BYTES = 500
@@ -73,7 +73,9 @@ class TablesBroker(LateBroker):
 
     @property
     def operations_left(self) -> int | None:
-        """Before each statement that writes, after it, and with its answer lost."""
+        """Count the places where the broker can still be stopped: before each statement that writes, after it, and with
+        its answer lost.
+        """
         left = self.tables.writes_left
         return None if left is None else left * len(_ENDS) + _ENDS.index(self.tables.end)
 

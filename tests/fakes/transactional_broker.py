@@ -83,7 +83,7 @@ class TransactionalBroker(ScriptedBroker):
         self.fault_rate = fault_rate
         self.is_calm = False
         self.rebalance_rate = 0.0
-        """Of heartbeats, that are told to join again."""
+        """The share of heartbeats that are answered by REBALANCE_IN_PROGRESS."""
         self.on_commit: Callable[[int], None] = lambda _: None
         """Called with each offset that a member commits outside of transactions."""
         self.written: list[bytes] = []

@@ -23,7 +23,7 @@ HIGH_WATER_BYTES = 64 << 10
 """Unread bytes of a connection above which its client is asked to pause, as asyncio's transports do."""
 T = TypeVar("T")
 Answers = Mapping[ApiKey, Callable[[Any], Any]]
-"""By API: the response to a request, None for silence."""
+"""The response to a request, by API; None for silence."""
 
 
 _TURN_S = 1e-9
@@ -39,7 +39,7 @@ class _Selector(selectors.DefaultSelector):
         if not events:
             if timeout is None:
                 raise RuntimeError("nothing will ever happen again")
-            # A turn takes time too: a deadline that is nearer than asyncio's clock can tell passes.
+            # A turn takes time too: a deadline that is nearer than the resolution of asyncio's clock passes.
             self.now_s += max(timeout, _TURN_S)
         return events
 
@@ -76,7 +76,7 @@ class ScriptedBroker:
     def __init__(self, answers: Answers) -> None:
         self.answers = dict(answers)
         self.delays_s: dict[ApiKey, float] = {}
-        """By API: how long a response takes, if it takes any time."""
+        """How long a response takes, if it takes any time, by API."""
         self.reads = True
         """False: it stays connected and reads nothing, until `read_on`."""
         self.silent: set[str] = set()
@@ -86,7 +86,7 @@ class ScriptedBroker:
         self.refusing: set[str] = set()
         """Hosts where nothing listens."""
         self.withheld: dict[str, set[ApiKey]] = {}
-        """By host: APIs whose requests it does not answer."""
+        """APIs whose requests a host does not answer, by host."""
         self.connections: list[Connection] = []
         self.connect_count = 0
         self.asked_host = ""
@@ -218,7 +218,7 @@ def run_virtually(broker: ScriptedBroker, main: Callable[[], Coroutine[Any, Any,
 
 
 async def pass_time(duration_s: float) -> None:
-    """What happens meanwhile, happens."""
+    """Let the time pass, and everything that is due in it happen."""
     loop = asyncio.get_running_loop()
     passed = loop.create_future()
     loop.call_later(duration_s, resolve, passed, None)

@@ -1,4 +1,4 @@
-"""A clock and an event loop in virtual time: nothing happens until told to, then everything happens in order.
+"""A clock and an event loop in virtual time: a test lets time pass, and what is due happens in order.
 
 Invariants: functions of one turn run in the order given; timers run at their time, earlier ones first, those of the
 same time in the order in which they were set; "threads" run between two turns.
@@ -26,7 +26,7 @@ class VirtualTimer:
 
 
 class VirtualTime:
-    """Serves as Clock and Scheduler; the wall clock and the monotonic clock tell the same, unless moved apart."""
+    """Serves as Clock and Scheduler; the wall clock and the monotonic clock advance together, unless moved apart."""
 
     def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
         self._monotonic_ms = 0
@@ -35,7 +35,7 @@ class VirtualTime:
         self._timers: list[tuple[int, int, VirtualTimer]] = []
         self._order = count()
         self.is_beside = False
-        """What runs now would run in a thread, beside the loop."""
+        """Whether the code that runs now would run in a thread, beside the loop."""
 
     def wall_ms(self) -> WallMs:
         return WallMs(max(0, self._monotonic_ms + self.wall_offset_ms))
@@ -110,4 +110,4 @@ class VirtualTime:
 
 
 def _do_nothing() -> None:
-    """What a timer does that is over."""
+    """The function of a timer that is over."""
