@@ -1,1 +1,1 @@
-"""Histories: what clients asked and were told, and what was seen of the broker; and the auditor that judges them."""
+"""Histories: requests and responses of clients, and what was seen of the broker; and the auditor that judges them."""

@@ -1,6 +1,6 @@
 """Mistakes to plant in a good history, each with the invariants that must find it.
 
-Owns: the list. Each changes what a client was told or what was seen, as a broker with that fault would have.
+Owns: the list. Each changes a response or an observation, as a broker with that fault would have.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def _swap(items: list[Item], old: Item, new: Item) -> None:
 
 
 def _transactions(history: History, *, committed: bool) -> list[Transaction]:
-    """Those of transfers, of whose outcome clients were told."""
+    """Return the transactions of transfers whose outcome the clients know."""
     return [
         each
         for each in Facts(history).transactions.values()
@@ -50,7 +50,7 @@ def _finals(history: History, *, committed: bool = True) -> list[Poll]:
 
 
 def _unread(history: History, send: Send, *, readers: str = "") -> None:
-    """Nobody has read it, as if it had never been there."""
+    """Remove the record from the polls of readers, as if it had never been there."""
     for poll in list(history.polls):
         if poll.partition == send.partition and (not readers or poll.reader == readers):
             kept = tuple(record for record in poll.records if record[1] != send.value)
@@ -305,7 +305,7 @@ def transactional_offsets_of_an_old_generation(history: History, random: Random)
 
 
 def _refused(history: History) -> tuple[Send, End]:
-    """What a fenced producer has tried."""
+    """Return the send and the end that a fenced producer has tried."""
     return (
         next(send for send in history.sends if send.span.outcome is Outcome.FAILED),
         next(end for end in history.ends if end.span.outcome is Outcome.FAILED),
@@ -417,7 +417,7 @@ def an_acknowledged_record_gone_after_a_stop(history: History, random: Random) -
 
 
 def another_record_at_the_acknowledged_offset(history: History, random: Random) -> None:
-    """Of an aborted transaction: no reader would tell."""
+    """Replace a record of an aborted transaction, which no reader would notice."""
     send = random.choice(random.choice(_transactions(history, committed=False)).sends)
     batches = history.logs[send.partition]
     place = next(place for place, batch in enumerate(batches) if send.value in batch.values)
@@ -472,7 +472,7 @@ def a_last_read_that_never_comes_to_the_end(history: History, random: Random) ->
 
 
 def damage_is_read_at_all(history: History, random: Random) -> None:
-    """As if the damaged record had vanished, and the log begun behind it."""
+    """Start the log behind the damaged record, as if the record had never been there."""
     history.damages.append(Damage(0, INPUT, 0, 0))
     for poll in list(history.polls):
         if poll.partition == INPUT and poll.records and poll.records[0][0] == 0:

@@ -53,7 +53,7 @@ def number(rule: Rule) -> str:
 
 
 def broken(history: History, rules: Iterable[Rule] = RULES) -> dict[str, list[str]]:
-    """What contradicts each invariant, by its number."""
+    """Collect the facts that contradict each broken invariant, by its number."""
     facts = Facts(history)
     found = {number(rule): list(islice(rule(facts), _SHOWN)) for rule in rules}
     return {name: facts_against for name, facts_against in found.items() if facts_against}

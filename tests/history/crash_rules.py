@@ -1,4 +1,4 @@
-"""I20 to I24: what restarts, lost power and damaged disks may not change, and that all goes on afterwards."""
+"""I20 to I24: what restarts, lost power and damaged disks may not change, and that all clients finish afterwards."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -7,8 +7,9 @@ from tests.history.facts import Facts
 
 
 def i20_what_was_acknowledged_before_a_stop_is_there_after_it(facts: Facts) -> Iterator[str]:
-    """Stricter than I4: of aborted transactions too, at the offset that was told. What an open transaction had written
-    when the power went may be gone, for it is aborted then."""
+    """Stricter than I4: records of aborted transactions too are at the acknowledged offset. What an open transaction
+    had written when the power failed may be gone, for it is aborted then.
+    """
     for partition, batches in facts.history.logs.items():
         there = {offset: value for batch in batches for offset, value in enumerate(batch.values, batch.base_offset)}
         for send in facts.history.sends:

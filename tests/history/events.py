@@ -1,7 +1,7 @@
 """What a history is made of: operations of clients from question to answer, and observations of the broker.
 
 Times are ticks of one counter that all clients share: two operations are ordered only if one was answered before the
-other was asked. Values are unique within a partition, so that a record that is read tells who wrote it.
+other was asked. Values are unique within a partition, so that a record that is read identifies its writer.
 """
 
 from dataclasses import dataclass, field
@@ -89,17 +89,17 @@ class End:
     is_commit: bool
     identity: Identity = (-1, -1)
     next_identity: Identity | None = None
-    """What the answer gave the producer to go on with."""
+    """The identity in the answer, for the producer's next transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What a reader got of a partition, from one position to the next."""
+    """A read of a partition, from one position to the next."""
 
     span: Span
     reader: str
     is_committed: bool
-    """By read_committed."""
+    """Whether the reader is read_committed."""
     partition: Partition
     from_offset: int
     next_offset: int
@@ -141,7 +141,9 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of an answer to ListOffsets, Fetch or DeleteRecords, or seen inside; NOT_SAID where the answer leaves one out."""
+    """Offsets in an answer to ListOffsets, Fetch or DeleteRecords, or seen inside; NOT_SAID where the answer leaves one
+    out.
+    """
 
     span: Span
     partition: Partition
@@ -213,7 +215,7 @@ class LogBatch:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the coordinator has logged of a transactional id, in the order of its log."""
+    """A state of a transactional id that the coordinator has logged, in the order of its log."""
 
     transactional_id: str
     state: str

@@ -25,7 +25,7 @@ class Transaction:
 
     @property
     def commits(self) -> list[End]:
-        """Those that may have had an effect."""
+        """Return the commits that may have had an effect."""
         return [end for end in self.ends if end.is_commit and end.span.outcome is not Outcome.FAILED]
 
     @property
@@ -75,7 +75,9 @@ class Facts:
         return self.transactions[send.transaction] if send is not None and send.transaction is not None else None
 
     def may_have_been_undone(self, send: Send) -> bool:
-        """By a power cut, after it was acknowledged: its transaction was still open, and so is aborted."""
+        """Whether a power cut may have undone it after the acknowledgement: its transaction was open, and so is
+        aborted.
+        """
         if send.transaction is None or self.transactions[send.transaction].is_committed:
             return False
         return any(send.span.completed_at < at < self.durable_at(send) for at in self.history.power_cuts)
@@ -112,7 +114,7 @@ class Facts:
 
     @cached_property
     def offset_of(self) -> dict[tuple[Partition, bytes], int]:
-        """Where each record lies, by whoever knows: the log, any reader, the answer to its producer."""
+        """The offset of each record, from the log, any reader, or the answer to its producer."""
         found: dict[tuple[Partition, bytes], int] = {}
         for send in self.history.sends:
             if send.span.is_ok and send.offset >= 0:

@@ -148,7 +148,7 @@ class Life:
         return sent
 
     def _end(self, transaction: str, *, commit: bool) -> None:
-        """What the coordinator does, whoever wanted it."""
+        """End the transaction as the coordinator does, on a client's request or by itself."""
         identity = self._identities.pop(transaction, None)
         if identity is not None and transaction in self._open:
             for state in ("PREPARE_COMMIT", "COMPLETE_COMMIT") if commit else ("PREPARE_ABORT", "COMPLETE_ABORT"):
@@ -213,7 +213,7 @@ class Life:
             self.end(session, name, commit=fate != "abort", is_told="unknown" not in fate, happens=fate != "unknown")
             yield True
             if "unknown" in fate:
-                # It was not told, and starts again; what had not happened is aborted.
+                # The outcome is unknown to the client, which starts again; what had not happened is aborted.
                 session = f"{session}'"
                 identity = self.init(session, transactional_id)
         zombie = f"{session}:zombie"
@@ -277,7 +277,7 @@ class Life:
                 yield True
 
     def look(self) -> None:
-        """At all partitions at once."""
+        """Look at all partitions at once."""
         self.history.looks.append(Look(tuple((partition, self._end_of(partition)) for partition in _READ)))
 
     def _reads(self, reader: str, is_committed: bool) -> Iterator[bool]:

@@ -31,7 +31,7 @@ def i8_nothing_is_read_before_its_commit_was_asked(facts: Facts) -> Iterator[str
 
 
 def _committed_polls(facts: Facts) -> dict[Partition, list[Poll]]:
-    """Those of readers of committed records, by partition, in the order in which they began."""
+    """Group the polls of read_committed readers by partition, in the order in which they began."""
     polls: dict[Partition, list[Poll]] = defaultdict(list)
     for poll in sorted(facts.history.polls, key=lambda poll: poll.span.invoked_at):
         if poll.is_committed:
@@ -67,7 +67,7 @@ def i9_a_transaction_is_there_whole_or_not_at_all(facts: Facts) -> Iterator[str]
 
 
 def i10_no_cycle_of_reads(facts: Facts) -> Iterator[str]:
-    """G1c: nobody reads what was written by somebody who has read of him."""
+    """G1c: no transaction reads, through others or directly, what was written by one that has read from it."""
     reads: dict[str, set[str]] = defaultdict(set)
     for poll, _, _, send in facts.seen(is_committed=True):
         if poll.transaction is not None and send is not None and send.transaction not in (None, poll.transaction):

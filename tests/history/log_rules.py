@@ -69,7 +69,7 @@ def i5_a_session_keeps_its_order(facts: Facts) -> Iterator[str]:
 
 
 def i6_bounds_cover_what_was_acknowledged_and_never_go_back(facts: Facts) -> Iterator[str]:
-    """Of a transaction, when its end was: until then its records may be acknowledged and not durable yet."""
+    """A transaction's records count from its end: until then they may be acknowledged and not durable yet."""
     by_partition: dict[Partition, list[Bounds]] = defaultdict(list)
     for bounds in sorted(facts.history.bounds, key=lambda bounds: bounds.span.completed_at):
         by_partition[bounds.partition].append(bounds)
@@ -114,7 +114,7 @@ def i25_leader_epochs_rise_with_each_start_and_records_follow_them(facts: Facts)
 
 
 def _falls(partition: Partition, name: str, seen: list[Bounds]) -> Iterator[str]:
-    """In the order of their answers; one that was asked before the highest was answered may tell less."""
+    """Report falls in the order of the answers; a request from before the highest was answered may see less."""
     highest: Bounds | None = None
     for bounds in seen:
         value = getattr(bounds, name)

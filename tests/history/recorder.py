@@ -36,7 +36,7 @@ class Pending(Generic[Operation]):
         operations.append(operation)
 
     def done(self, outcome: Outcome = Outcome.OK, **told: Any) -> None:
-        """It is answered; `told` is what the answer says."""
+        """Complete the operation with the fields of its answer."""
         operation = self._operations[self._place]
         completed_at = NEVER if outcome is Outcome.UNKNOWN else self._recorder.tick()
         span = Span(operation.span.invoked_at, completed_at, outcome)
@@ -55,7 +55,7 @@ class Recorder:
         return Span(self.tick())
 
     def now(self) -> Span:
-        """What is seen in one moment."""
+        """A span of one moment."""
         at = self.tick()
         return Span(at, at, Outcome.OK)
 
