@@ -1,5 +1,6 @@
 """Whatever happens to topics, logs and sessions in whatever order: a reader that keeps a session and applies what
-changed knows exactly what a fetch of everything would have told it."""
+changed knows exactly what a fetch of everything would have returned.
+"""
 
 from uuid import UUID
 
@@ -131,7 +132,7 @@ class FetchSessions(RuleBasedStateMachine):
         if not reply.is_there:
             self.broker.time.advance(500)
         if reader.take(reply.message) is not ErrorCode.NONE:
-            # A session can be lost to others, as there are more readers than slots; then it begins anew.
+            # A session can be lost to others, as there are more readers than slots; then the reader opens another.
             assert reply.message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             reader.fetch()
         assert _known(reader.views) == _known(reader.whole())
@@ -200,7 +201,7 @@ class FetchSessions(RuleBasedStateMachine):
 
 
 class FetchSessionsInSlices(FetchSessions):
-    """As fetches of thousands of partitions are handled, with whatever happens between two turns."""
+    """Handles fetches in tiny slices, as those of thousands of partitions, with other steps between two turns."""
 
     def __init__(self) -> None:
         self.patches = pytest.MonkeyPatch()

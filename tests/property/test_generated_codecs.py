@@ -46,7 +46,7 @@ def _examples_of_each_version(schema: Schema, count: int) -> int:
 
 
 def _oracle(schema: Schema, version: int, data: bytes) -> tuple[Any, int] | None:
-    """What plain construct makes of the data, and where it stopped; None when it refuses."""
+    """Decode with plain construct; return the message and where it ends, or None if construct refuses the data."""
     stream = io.BytesIO(data)
     try:
         return without_bookkeeping(schema_construct(schema, version).parse_stream(stream)), stream.tell()
@@ -83,7 +83,9 @@ def test_generated_and_construct_write_the_same_bytes_and_read_the_same_values(
 
 
 def _check_slices(schema: Schema, version: int, message: Any, encoded: bytes) -> None:
-    """What a broker reads and writes is the same in slices, whose parts may be taken away between two of them."""
+    """Encoding and decoding in slices, as a broker does, equal the whole, also if parts are taken away between two
+    slices.
+    """
     codec = generated(schema)
     if hasattr(codec, "encode_in_slices"):
         written, parts = b"", list[Any]()
@@ -100,7 +102,9 @@ def _check_slices(schema: Schema, version: int, message: Any, encoded: bytes) ->
 def test_a_declaration_that_is_followed_field_by_field_gives_what_generated_code_gives(
     schema: Schema, thoroughness: int
 ) -> None:
-    """So that which messages have code of their own is a question of speed alone."""
+    """Interpreting a declaration equals its generated code, so the choice of which messages are generated affects speed
+    alone.
+    """
     module = generated(schema)
     names = [structure.name for structure in (schema.structure, *schema.structure.nested())]
     interpreted = Interpreted[Any](schema, *(getattr(module, name) for name in names))

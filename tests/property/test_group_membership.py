@@ -95,7 +95,7 @@ class Client:
             self.restart()
 
     def restart(self) -> None:
-        """A new process: it knows nothing, and the broker is not told."""
+        """Start a new process: it knows nothing, and the broker is not notified."""
         self.member.member_id = ""
         self.member.generation_id = -1
         self.joining = self.syncing = self.part = None
@@ -143,7 +143,7 @@ class Run:
                 assert all(client.joining is None or client.joining.is_there for client in self.clients)
 
     def check(self) -> None:
-        """Whoever may commit holds a part that nobody else holds."""
+        """Require that each client that may commit holds a part that no other such client holds."""
         holders = [client for client in self.clients if client.part and self._may_commit(client)]
         assert len({client.part for client in holders}) == len(holders)
         assert len({client.member.generation_id for client in holders}) <= 1

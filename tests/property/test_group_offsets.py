@@ -110,7 +110,7 @@ class Run:
             producer.broker = broker
 
     def cut_power(self, seed: int) -> None:
-        """What is open is aborted, as it may have lost a part."""
+        """Cut the power: open transactions are aborted, since they may have lost a part."""
         self.restart(self.broker.crashed(seed))
         for name in PRODUCERS:
             if self.model.pending[name]:

@@ -22,7 +22,9 @@ lives = st.lists(
     min_size=1,
     max_size=7,
 )
-"""Of each: batches of so many records, whether they are flushed, where the log begins then, how it ends."""
+"""The lives of a log, each of: the record counts of its batches, whether they are flushed, where the log begins then,
+how it ends.
+"""
 policies = st.sampled_from(["fsync", "os", "memory"])
 
 

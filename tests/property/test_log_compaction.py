@@ -31,7 +31,7 @@ COMPRESSIONS = ("none", "gzip", "lz4")
 
 @dataclass(frozen=True)
 class Seen:
-    """What a reader sees of one record."""
+    """A record as a reader sees it."""
 
     offset: int
     timestamp: int
@@ -41,7 +41,7 @@ class Seen:
 
 @dataclass
 class Writer:
-    """Appends what it is told and keeps a record of it."""
+    """Appends batches and keeps what a reader should see of them."""
 
     logs: Logs
     log: PartitionLog
@@ -82,7 +82,7 @@ class Writer:
 
 
 def read(log: PartitionLog, isolation: FetchIsolation) -> list[Seen]:
-    """As a consumer reads: fetch by fetch, with the aborted transactions filtered out by their list."""
+    """Read as a consumer does: fetch by fetch, with the aborted transactions filtered out by their list."""
     seen: list[Seen] = []
     offset = log.log_start_offset
     while offset < log.upper_bound(isolation):
@@ -257,7 +257,7 @@ def test_markers_go_after_the_data_of_their_transactions() -> None:
         logs.clock.time_ms += 2000
     headers = [header for header, _ in writer.log.batches()]
     markers = [header for header in headers if header.is_control]
-    # The last one stays, emptied: it alone tells the epoch of its producer.
+    # The last one stays, emptied: it alone keeps the epoch of its producer.
     assert [(marker.producer_id, marker.producer_epoch, marker.record_count) for marker in markers] == [(0, 2, 0)]
     assert sequences(restarted(writer, "no snapshots").log)[0] == (2, -1, -1)
 

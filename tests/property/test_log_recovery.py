@@ -26,7 +26,9 @@ PRODUCERS = 3
 
 @dataclass
 class Model:
-    """What was appended: (base offset, next offset, bytes as sent or marker as read), and each producer's next step."""
+    """The appended batches (base offset, next offset, bytes as sent or marker as read), and each producer's next
+    step.
+    """
 
     batches: list[tuple[int, int, bytes]] = field(default_factory=list)
     epochs: dict[int, int] = field(default_factory=dict)
@@ -309,7 +311,7 @@ def recover_through_cuts(logs: Logs, seed: int) -> PartitionLog:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
-@example(1_050, True)  # a batch's length that leads beyond the segment: the next one told of it, by its own name alone
+@example(1_050, True)  # a batch's length that leads beyond the segment: the next segment reveals it, by its name alone
 def test_damage_below_the_durable_end_is_never_silent(seed: int, is_clean: bool) -> None:
     """After any file is changed, cut or deleted the log is as before, or offline at the latest after the check."""
     random = Random(seed)

@@ -58,7 +58,7 @@ def check_repaired(log: PartitionLog, model: Model, survey: Survey) -> None:
 
 
 def visible(log: PartitionLog) -> set[int]:
-    """What a read_committed reader gets, told of all aborted transactions at once."""
+    """The offsets that a read_committed reader gets when all aborted transactions are listed at once."""
     seen: set[int] = set()
     offset = 0
     while offset < log.last_stable_offset:

@@ -35,7 +35,7 @@ def test_bounds_are_where_decoding_finds_keys_and_values(one: list[Record], othe
 
 @given(RECORDS, st.data())
 def test_damaged_bytes_are_refused_or_lead_nowhere_outside(records: list[Record], choice: st.DataObject) -> None:
-    """As decoding, but that headers and the attributes are skipped: what it accepts, the bounds accept."""
+    """All that decoding accepts, the bounds accept: they skip headers and attributes."""
     body = bytearray(encode_records(records, 0))
     for _ in range(choice.draw(st.integers(1, 3)) if body else 0):
         body[choice.draw(st.integers(0, len(body) - 1))] = choice.draw(st.integers(0, 255))

@@ -158,7 +158,7 @@ class Logins(RuleBasedStateMachine):
         self._send_token(bytes(token), is_refused=True)
 
     def _send_token(self, token: bytes, *, is_refused: bool) -> bytes | None:
-        """What is answered to it if it counts."""
+        """Send a token and return the answer, or None if the token does not count."""
         if self.at is At.FRAMES:
             if not token:
                 return None  # a frame cannot be empty
