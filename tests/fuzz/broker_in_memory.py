@@ -4,7 +4,7 @@ Owns: what must hold whatever bytes come (`Wrong` says what did not). Does not o
 
 - No handler raises, nothing else does either: each unexpected exception is logged as `request.failed`.
 - Answers go to the connection that asked, in the order of its requests, in the version that was asked, whole.
-- A connection that was closed is told nothing more.
+- Nothing is written to a connection that was closed.
 - A turn takes no longer, and memory grows no further, than bounds that follow from the bytes that came.
 - A good client beside it gets, byte for byte, what it would get alone, before and after a stop of any kind.
 - With an authorizer the others have no right at all: nothing that is the good client's shows in an answer to them, and
@@ -51,7 +51,7 @@ class _Log:
 
 
 class FakeTransport:
-    """What a connection writes, and whether it still may."""
+    """A transport that keeps what the connection writes, and refuses writes after its end."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -104,7 +104,7 @@ class Client:
         self.connection.data_received(data)
 
     def answers(self) -> list[Any]:
-        """What has come since; raises Wrong if it is not the answer to what was asked."""
+        """Return the answers since the last call; raises Wrong if they are not what was asked for."""
         written, self.transport.written = self.transport.written, []
         if self._is_outsider and any(TOPIC.encode() in data for data in written):
             raise Wrong("an outsider is told of what it may not see")

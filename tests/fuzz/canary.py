@@ -1,6 +1,6 @@
-"""A good client beside the bad ones: it knows, byte for byte, what it must be told.
+"""A good client beside the bad ones: it knows, byte for byte, which answers it must get.
 
-Owns: a topic and a group that nobody else names, and what is in them.
+Owns: a topic and a group that no other client names, and what is in them.
 """
 
 from collections.abc import Callable
@@ -108,7 +108,7 @@ class Canary:
         record = Record(0, 1_700_000_000_000, b"canary", b"%d" % count)
         batch = encode_batch([record], producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=count)
         data = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=memoryview(batch))])
-        # The same twice: a duplicate is told the offset of its original, whatever others did in between.
+        # The same twice: a duplicate is answered with its original's offset, whatever others did in between.
         for _ in range(2):
             request = ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1_000, topic_data=[data])
             expected = ProduceResponse(
@@ -141,7 +141,7 @@ class Canary:
         kept = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
         commit = OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[kept])])
         answer = self._one(client, settle, commit, _COMMIT)
-        if answer.topics[0].partitions[0].error_code in _LOOK_AGAIN:  # somebody has deleted __consumer_offsets
+        if answer.topics[0].partitions[0].error_code in _LOOK_AGAIN:  # another client has deleted __consumer_offsets
             self._one(client, settle, FindCoordinatorRequest(key=GROUP, key_type=0), 3)
             answer = self._one(client, settle, commit, _COMMIT)
         assert answer.topics[0].partitions[0].error_code == 0, answer

@@ -17,7 +17,9 @@ class Wrong(Exception):
 
 
 class TooSlow(Wrong):
-    """By the clock of the processor, which a machine with others on it may also stretch: count it if it comes again."""
+    """An answer that took too long by the processor's clock, which other load may also stretch: count it if it comes
+    again.
+    """
 
 
 class Conversation:
@@ -44,7 +46,7 @@ class Conversation:
         del self._unread[:position]
 
     def _expect(self, frame: memoryview) -> None:
-        """Whoever sends this is answered next, unless the connection is closed; with acks=0 there is no answer."""
+        """Expect an answer to this frame next, unless the connection is closed; with acks=0 there is none."""
         api = API_TABLE.get(int.from_bytes(frame[:2], "big", signed=True))
         if api is None or len(frame) < 8:
             return

@@ -37,7 +37,7 @@ TAKING_PATTERNS = tuple(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
     )
 )
-"""Whose cost is in what is written in a field: more often than by their number among all."""
+"""APIs whose cost depends on what is written in a field: they are chosen more often than their number among all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,9 @@ class Climb:
 
 
 def climb(seed: int, *, seconds: float = 0.0, frames: int = 0, apis: Sequence[Api] = ()) -> Climb:
-    """For so long, or so many frames, of all APIs or of some; ends with the first frame that is over the budget."""
+    """Search for so long, or so many frames, of all APIs or of some; stop at the first frame that is over the
+    budget.
+    """
     source = Random(seed)
     broker, stored = full_broker()
     batches = costly_batches(broker.time.wall_ms())
@@ -114,7 +116,9 @@ def climb(seed: int, *, seconds: float = 0.0, frames: int = 0, apis: Sequence[Ap
 
 
 def _asked(stored: Stored, batches: tuple[bytes, ...], source: Random) -> Stored:
-    """What clients write is costly as well, and topics whose batches are opened come first."""
+    """Add what clients can write at a cost: patterns, settings and batches. Topics whose batches are opened come
+    first.
+    """
     return replace(
         stored,
         topics=[source.choice((*OPENED_TOPICS, stored.topics[0])), *stored.topics],

@@ -46,7 +46,7 @@ _NO_TOPIC = UUID(int=0)
 Path = tuple[str, ...]
 """The names of fields, from a message down to one in it."""
 Values = Mapping[str, Any]
-"""By "Structure.field" or by the name of a field; a function is called with the scene."""
+"""Values by "Structure.field" or by a field's name; a function is called with the scene."""
 
 # The sensible values of fields, by structure or API and by name; a function of the scene where it depends on that. For
 # all others the schema's default is one, and an array has one element.
@@ -241,7 +241,7 @@ class Scene:
         return scene
 
     def begin(self) -> None:
-        """What follows has names of its own."""
+        """Begin a story with names of its own."""
         self.number += 1
         self.member_id, self.member_epoch, self.generation_id = "", 0, -1
         self.producer_id, self.producer_epoch = -1, -1

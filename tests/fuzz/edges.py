@@ -90,7 +90,7 @@ class Story:
 
 
 def stories() -> dict[str, tuple[Story, ...]]:
-    """By what stores the numbers: an API, settings, quotas, batches."""
+    """Collect the stories by what stores the numbers: an API, settings, quotas, batches."""
     found = {api.name: tuple(_of_api(api)) for api in API_TABLE.values()}
     found |= {
         "settings of a topic": tuple(
@@ -138,7 +138,7 @@ def _numbers(structure: Structure, version: int) -> Iterator[tuple[Path, str]]:
 
 
 def edges_of(kind: str) -> tuple[int, ...] | tuple[float, ...]:
-    """Of a type of numbers; none of another type."""
+    """Return the edge values of a type of number; none for another type."""
     if kind in _UNSIGNED:
         return 0, 1, (1 << _UNSIGNED[kind]) - 1
     if kind in _BITS:
@@ -173,7 +173,7 @@ _USE_GROUP = tuple(
 
 
 def _of_settings(resource: int, keys: Mapping[str, ConfigKey]) -> Iterator[Story]:
-    """Those that are out of bounds are refused; the others are at work for a while."""
+    """Set each setting to its edges: values out of bounds are refused, the others are at work for a while."""
     for name, key in keys.items():
         for value in edges_of(_KIND_OF_KEY.get(key.type, "")):
             change = {

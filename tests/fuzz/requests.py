@@ -84,12 +84,13 @@ _EXTREME_TEXTS = ("", "\x00", "ü" * 100, "x" * 249, "x" * 250, "x" * 32_767, ".
 
 @dataclass(slots=True)
 class World:
-    """What the fuzzing clients of one run know."""
+    """The names, ids and epochs that the fuzzing clients of one run know."""
 
     source: Random
     spares_internal_topics: bool = False
-    """Deleting them is allowed, and takes with them what the good client has committed: at a moment that nobody knows
-    where clients run side by side."""
+    """Whether to leave internal topics alone. Deleting them is allowed, and loses what the good client has committed:
+    at an unknown moment where clients run side by side.
+    """
     story: int = 0
     topic_ids: list[UUID] = field(default_factory=lambda: [UUID(int=0), UUID(int=1)])
     member_ids: list[str] = field(default_factory=lambda: [""])

@@ -30,7 +30,7 @@ _REPLAYS = 400
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What broke, and the fewest actions that we know to break it."""
+    """A failure, and the fewest actions found that cause it."""
 
     seed: int
     signature: str
@@ -44,7 +44,7 @@ class Found:
 
 @dataclass(slots=True)
 class Tally:
-    """What a search has done so far."""
+    """Counts of a search, and its slowest and largest actions."""
 
     runs: int = 0
     frames: int = 0
@@ -128,7 +128,7 @@ def _breaks(settings: list[str], actions: list[Action], measures_memory: bool) -
 
 
 def _signature(error: BaseException) -> str:
-    """What must stay the same while the actions get fewer: the kind of error and where it came from."""
+    """Identify an error by its kind and place; that must stay the same while the actions get fewer."""
     frames = traceback.extract_tb(error.__traceback__)
     at = frames[-1] if frames else None
     return f"{type(error).__name__} {at.filename if at else ''}:{at.lineno if at else 0}"

@@ -26,7 +26,7 @@ from tests.support.patience import PATIENCE_S
 ADDRESS_SPACE_BYTES = 3 << 30
 MEMORY_BYTES = 600 << 20
 SECONDS_TO_ANSWER = 10.0
-"""For one round of the good client (some ten requests), on a machine that is busy with other things too."""
+"""The limit for one round of the good client (some ten requests), on a machine that is busy with other things too."""
 _THREADS, _SOCKETS = 2, 12
 _MAX_FRAME_BYTES = 104_857_600
 _UNEXPECTED = re.compile(r'request\.failed|Traceback|MemoryError|never retrieved|"level": "(error|critical)"')
@@ -108,7 +108,7 @@ class _Ended(Exception):
 
 
 class _GoodClient:
-    """What `Canary` asks through."""
+    """Carries the requests of `Canary`."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._socket = socket.create_connection(address, timeout=PATIENCE_S)
@@ -152,7 +152,7 @@ def _storm(daemon: Daemon, source: Random, seconds: float) -> str:
     def rage(number: int) -> None:
         try:
             tallies.append(_rage(address, Random(source.random()), number, until))
-        except BaseException as error:  # told to the main thread
+        except BaseException as error:  # raised in the main thread
             errors.append(error)
 
     threads = [threading.Thread(target=rage, args=(number,)) for number in range(_THREADS)]
@@ -216,7 +216,7 @@ def _stop_well(daemon: Daemon) -> None:
 
 
 def _most_memory_bytes(pid: int) -> int:
-    """The largest resident set so far; 0 where the system does not tell."""
+    """The largest resident set so far; 0 where the system does not report it."""
     status = Path(f"/proc/{pid}/status")
     found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
     return int(found[1]) * 1024 if found else 0

@@ -84,7 +84,7 @@ _PATTERN_SEEDS, _PATTERN_FRAMES = 4, 200
 
 
 def _problem(seeds: Iterable[int]) -> str:
-    """The first that one of the seeds comes to."""
+    """Return the first problem that one of the seeds finds."""
     climbs = (climb(seed, frames=_PATTERN_FRAMES, apis=TAKING_PATTERNS) for seed in seeds)
     return next((each.problem for each in climbs if each.problem is not None), "")
 
