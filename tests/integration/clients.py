@@ -12,7 +12,7 @@ from typing import Any, Protocol
 SESSION_TIMEOUT_MS = 3_000
 """A killed member is missed after so long; docker-compose.yml allows it."""
 PATIENCE_S = 60
-"""For an operation that outlives a restart of the broker, on a busy machine."""
+"""The limit for an operation that outlives a restart of the broker, on a busy machine."""
 OPEN_S = 60
 CONNECT_TIMEOUT_MS = 3_000
 """A restarted container may have another address, and nothing answers at the one that a client has just looked up."""
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class Client(Protocol):
-    """At most one producer and one group membership at a time; `close` ends both."""
+    """A client with at most one producer and one group membership at a time; `close` ends both."""
 
     def open_producer(self, transactional_id: str, timeout_ms: int = 60_000) -> None:
         """Fences the previous instance of the id."""
@@ -49,7 +49,7 @@ class Client(Protocol):
         """The next so many values of the group, in the order in which they come."""
 
     def send_positions(self) -> None:
-        """What was taken, as part of the open transaction."""
+        """Add the positions of what was taken to the open transaction."""
 
     def leave(self) -> None: ...
     def close(self) -> None: ...
@@ -104,7 +104,7 @@ class Bundled:
         return str(self._transaction.prepare())
 
     def complete(self, transactional_id: str, prepared: str) -> str:
-        """What became of the transaction that an instance before has prepared."""
+        """Complete the transaction that an earlier instance has prepared; return its outcome."""
         self._open(transactional_id, 60_000, two_phase=True)
         return str(self._producer.complete(prepared))
 

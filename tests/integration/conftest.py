@@ -32,7 +32,7 @@ def introduced() -> None:
 
 @pytest.fixture(params=["bundled", "librdkafka"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """Which client the workers run."""
+    """The client that the workers run."""
     return str(request.param)
 
 
@@ -51,13 +51,13 @@ def hire(kind: str) -> Iterator[Hire]:
 
 @pytest.fixture
 def name() -> str:
-    """For topics, groups and transactional ids of this scenario."""
+    """A fresh prefix for topics, groups and transactional ids of this scenario."""
     return f"purchases-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
 def topic(name: str) -> str:
-    """Of two partitions."""
+    """A topic of two partitions."""
     create_topic(name)
     return name
 

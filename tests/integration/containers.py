@@ -85,11 +85,11 @@ class Container:
         return _engine("inspect", "--format", "{{.State.Running}}", self.id).strip() == "true"
 
     def execute(self, *command: str) -> str:
-        """What a command inside prints."""
+        """Run a command inside and return what it prints."""
         return _engine("exec", self.id, *command)
 
     def wait_until_healthy(self) -> None:
-        """By its health check, which podman runs by itself only where there is systemd."""
+        """Wait for the health check to pass; podman runs it by itself only where there is systemd."""
 
         def is_over() -> bool:
             if not self.is_running():
@@ -112,15 +112,16 @@ class Container:
 
 
 def broker_logs() -> dict[str, str]:
-    """What each container of a broker has logged last."""
+    """Return the last log lines of each broker's container."""
     filters = ("--filter", f"label=com.docker.compose.project={PROJECT}", "--filter", "name=broker")
     names = _engine("ps", "-a", *filters, "--format", "{{.Names}}").split()
     return {name: _log(name)[-4000:] for name in names}
 
 
 def introduce_brokers() -> None:
-    """Tell the containers of clients the addresses of brokers, which change with each start: podman's name server is
-    silent for up to 50 s while containers come and go."""
+    """Write the addresses of brokers into the containers of clients, which change with each start: podman's name server
+    is silent for up to 50 s while containers come and go.
+    """
     brokers, clients = (filter(Container.is_running, map(Container, names)) for names in (_BROKERS, _CLIENTS))
     for broker, client in product(brokers, clients):
         command = ("sh", "-c", _INTRODUCE, "sh", broker.address(), broker.service)

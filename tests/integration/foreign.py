@@ -42,7 +42,9 @@ class ForeignProject:
 
 
 def remove_project() -> None:
-    """By its label: `down` of podman-compose takes a second for each service of the file, started or not."""
+    """Remove the project by its label: `down` of podman-compose takes a second for each service of the file, started or
+    not.
+    """
     _remove(["rm", "--force", "--volumes"], ["ps", "-aq"])
     _remove(["volume", "rm"], ["volume", "ls", "-q"])
     _remove(["network", "rm"], ["network", "ls", "-q"])

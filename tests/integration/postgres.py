@@ -1,6 +1,6 @@
-"""A PostgreSQL that runs in a container until it is told to end: `python -m tests.integration.postgres`.
+"""A PostgreSQL that runs in a container until it is stopped: `python -m tests.integration.postgres`.
 
-It prints a line once it accepts connections. It lets everybody in who reaches it: the network is the project's alone.
+It prints a line once it accepts connections. It accepts every user that reaches it: the network is the project's alone.
 Its data is in the container, and outlives a kill of it.
 """
 

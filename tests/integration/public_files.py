@@ -1,7 +1,7 @@
 """Compose files of public projects, as these publish them: where each is from, and what of it is run.
 
 Owns: the table, and fetching. A file is read out of a release in its package registry, by the registry's ordinary
-client, and must have the digest that stands here: nobody's file is kept in this repository, and none changes unseen.
+client, and must have the digest that stands here: no such file is kept in this repository, and none changes unseen.
 """
 
 import hashlib

@@ -20,7 +20,7 @@ Find = Callable[[str], Container]
 
 
 def _open_transaction(worker: Worker, topic: str, **options: int) -> None:
-    """Of one record in each partition."""
+    """Open a transaction with one record in each partition."""
     worker.open_producer(topic, **options)
     worker.begin()
     worker.send(topic, 0, "0")

@@ -1,4 +1,4 @@
-"""Two nodes over one PostgreSQL, each in a container: clients go on, whichever of the three is killed."""
+"""Two nodes over one PostgreSQL, each in a container: clients continue, whichever of the three is killed."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def _both(container: Find) -> list[Container]:
     def are_ready() -> bool:
         try:
             status = json.loads(nodes[0].execute("oncelog", "cluster", "status", "--json"))
-        except RuntimeError:  # nobody leads yet, or podman's name server is silent, for up to 10 s after each start
+        except RuntimeError:  # no node leads yet, or podman's name server is silent, for up to 10 s after each start
             return False
         return {each["state"] for each in status["nodes"]} == {"leads", "stands by"}
 
