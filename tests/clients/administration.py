@@ -84,7 +84,7 @@ def delete_records(broker: VirtualBroker, name: str, offset: int) -> tuple[Error
 
 
 def start_change(broker: VirtualBroker, kind: int, name: str, **config: str | None) -> Reply:
-    """None unsets."""
+    """Ask to change these settings of a resource; a value of None unsets."""
     changes = [
         AlterableConfig(name=key.replace("_", "."), config_operation=DELETE if value is None else SET, value=value)
         for key, value in config.items()

@@ -18,7 +18,9 @@ Owned = Mapping[UUID, Iterable[int]]
 
 @dataclass
 class Consumer:
-    """Remembers its epoch and what it owns; gives up at once what it is told to give up, and says so next time."""
+    """Remembers its epoch and what it owns; gives up revoked partitions at once, and reports that in the next
+    heartbeat.
+    """
 
     broker: Broker
     member_id: str = "one"
@@ -81,7 +83,7 @@ class Consumer:
 
     @property
     def partitions(self) -> list[int]:
-        """Of the only topic that it reads."""
+        """The partitions that it owns of the only topic that it reads."""
         return sorted(number for numbers in self.owned.values() for number in numbers)
 
 

@@ -199,7 +199,7 @@ class Producer:
         return self.pair(answer) if version >= 5 else name(answer.error_code)
 
     def ended(self, commit: bool, version: int = 3) -> "Producer":
-        """The pair to go on with after an end that must work."""
+        """End the transaction, which must work; return the producer with the identity for the next one."""
         answer = self.talk.ask(EndTxnRequest(committed=commit, **self.identity), version)
         if answer.error_code:
             raise AssertionError(name(answer.error_code))

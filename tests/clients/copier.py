@@ -39,7 +39,9 @@ class CopierRequests:
         }
 
     def find_coordinators(self) -> None:
-        """Of the group and of the transactional id: the broker itself, before a restart and after it."""
+        """Require that the broker itself coordinates the group and the transactional id, before a restart and after
+        it.
+        """
         for kind in (0, 1):
             assert self._found(kind) == self._coordinator
 

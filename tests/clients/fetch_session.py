@@ -1,4 +1,4 @@
-"""A reader that keeps a fetch session as KIP-227 says, and remembers what it was told of each partition."""
+"""A reader that keeps a fetch session as KIP-227 says, and remembers the last response about each partition."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def fetch_request(
 
 
 def told(response: FetchResponse) -> dict[Key, PartitionData]:
-    """What an answer says, by partition; one that is told twice is a mistake."""
+    """The data of a response by partition; a partition that is in it twice is a mistake."""
     found: dict[Key, PartitionData] = {}
     for topic in response.responses:
         for data in topic.partitions:
@@ -92,7 +92,7 @@ def fetch_in_tiny_slices(patches: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class View:
-    """What a reader knows of a partition."""
+    """A partition as a reader knows it."""
 
     error: ErrorCode
     high_watermark: int
@@ -186,7 +186,7 @@ class SessionReader:
         return response
 
     def whole(self) -> dict[Key, View]:
-        """What a fetch without a session says of the same partitions."""
+        """Fetch the same partitions without a session."""
         request = fetch_request(self.offsets, session_epoch=-1, isolation_level=self.isolation)
         response: FetchResponse = self.broker.ask(request, self.version)
         assert response.session_id == 0

@@ -59,7 +59,7 @@ def started(*overrides: str, topics: Sequence[str] = (TOPIC,), partition_count: 
 
 @dataclass
 class Member:
-    """One client in a group: remembers what it was told, as clients do."""
+    """One client in a group: remembers its responses, as clients do."""
 
     broker: Broker
     name: str = "client"
@@ -104,7 +104,7 @@ class Member:
         return reply
 
     def learn(self) -> Any:
-        """What the join was answered with; a member remembers its generation."""
+        """Return the response to the join; the member keeps its id, generation and leader."""
         if self.joined is None:
             raise AssertionError("it has not joined")
         message = self.joined.message
@@ -163,7 +163,7 @@ def form(*members: Member) -> None:
     """Bring members into one stable generation; the leader gives each its own name."""
     for member in members:
         member.join()
-    for member in members:  # whoever joined before the last one is asked to join again
+    for member in members:  # members that joined before the last one are asked to join again
         if member.joined is not None and member.joined.is_there and not _is_current(member, members):
             member.learn()
             member.join()

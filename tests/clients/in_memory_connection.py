@@ -16,7 +16,7 @@ from tests.fakes.logs import batch
 
 
 class Transport:
-    """As uvloop's: asks to pause above the high water mark, within the write that goes beyond."""
+    """A transport like uvloop's: it asks to pause within the write that exceeds the high water mark."""
 
     def __init__(self, is_read: bool = True) -> None:
         self.sent = bytearray()
@@ -104,7 +104,7 @@ class Server:
         return transport
 
     def send(self, transport: Transport, data: bytes) -> None:
-        """As far as the connection reads."""
+        """Send as far as the connection reads."""
         if transport.connection is None or not transport.is_reading or transport.is_closed:
             raise AssertionError("nobody reads")
         transport.connection.data_received(data)
@@ -149,7 +149,7 @@ def fetch(
 
 
 def correlation_ids(data: bytes | bytearray) -> list[int]:
-    """Of the whole answers in `data`; half an answer is an error."""
+    """Return the correlation ids of the whole answers in `data`; half an answer is an error."""
     found, position = [], 0
     while position < len(data):
         size = int.from_bytes(data[position : position + 4], "big")

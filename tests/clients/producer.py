@@ -122,7 +122,7 @@ class Producer:
         return self.broker.ask(EndTxnRequest(committed=commit, **self.identity), version)
 
     def end(self, commit: bool = True, version: int = 3) -> ErrorCode:
-        """Goes on with the pair that version 5 answers."""
+        """End the transaction; from version 5 on, continue with the identity in the answer."""
         answer = self.ask_end(commit, version)
         if version >= 5 and answer.error_code == ErrorCode.NONE:
             self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch

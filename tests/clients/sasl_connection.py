@@ -67,7 +67,7 @@ class SaslClient:
         return self.answer()
 
     def answer(self) -> bytes:
-        """What was sent since."""
+        """Return the bytes of the next answer, without the frame's length."""
         self.virtual.time.settle()
         sent, self.transport.sent = bytes(self.transport.sent), bytearray()
         return sent[4:]
@@ -96,6 +96,6 @@ class SaslClient:
         return self.ask(SaslAuthenticateRequest(auth_bytes=token), version, after_ms)
 
     def log_in(self, user: str = "alice") -> Any:
-        """By PLAIN; returns the last answer."""
+        """Log in by PLAIN and return the last answer."""
         self.handshake("PLAIN")
         return self.token(f"\0{user}\0{user}-secret".encode())

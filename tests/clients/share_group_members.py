@@ -58,7 +58,7 @@ class ShareMember:
 
     @property
     def partitions(self) -> list[int]:
-        """Of the only topic that it reads."""
+        """The assigned partitions of the only topic that it reads."""
         return sorted(number for numbers in self.assigned.values() for number in numbers)
 
 

@@ -130,7 +130,7 @@ class ShareMember:
 
 
 def rows(response: Any) -> dict[Key, Any]:
-    """What a response says, by partition; one that is in it twice is a mistake."""
+    """The rows of a response by partition; a partition that is in it twice is a mistake."""
     found: dict[Key, Any] = {}
     for topic in response.responses:
         for data in topic.partitions:
@@ -162,5 +162,5 @@ def errors(response: Any) -> dict[Key, ErrorCode]:
 
 
 def acknowledge_errors(response: Any) -> dict[Key, ErrorCode]:
-    """What the response to a fetch says of the acknowledgements of each partition."""
+    """The errors of the acknowledgements in the response to a fetch, by partition."""
     return {key: ErrorCode(data.acknowledge_error_code) for key, data in rows(response).items()}

@@ -53,7 +53,7 @@ _GROUP_RESOURCE, _SET = 32, 0
 
 Partition = tuple[str, int]
 Batches = Sequence[tuple[int, int, Sequence[int]]]
-"""Of acknowledgements: first offset, last offset, types."""
+"""Acknowledgements: first offset, last offset, types."""
 
 
 def name(code: int) -> str:
@@ -61,7 +61,7 @@ def name(code: int) -> str:
 
 
 def text_of(topic_id: UUID) -> str:
-    """As Kafka writes it."""
+    """Write a topic id as Kafka does."""
     return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
@@ -221,7 +221,7 @@ class ShareTalk:
         return answer.group_id == group_id, *self.error(answer), found
 
     def initialized(self, group_id: str, *topics: str) -> None:
-        """Until the partitions of these topics have their state, which a join asks for in the background."""
+        """Wait until the partitions of these topics have their state, which a join asks for in the background."""
         while not {topic for topic, *_ in self.offsets(group_id)[-1]} >= set(topics):
             self.broker.let_pass(_PAUSE_MS)
 
@@ -242,7 +242,7 @@ class ShareMember:
     topic: str = "log"
     epoch: int = 0
     fields: dict[str, Any] = field(default_factory=dict)
-    """Of each fetch."""
+    """Fields that each fetch has."""
 
     def _next(self, epoch: int | None) -> int:
         asked = self.epoch if epoch is None else epoch

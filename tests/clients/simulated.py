@@ -72,7 +72,7 @@ class Fenced(Exception):
 
 
 class Aborts(Exception):
-    """This transaction must be aborted; the producer may go on."""
+    """This transaction must be aborted; the producer may continue."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Session:
     is_unsure: bool = False
     """Has a try of this operation gone unanswered?"""
     refusals: int = 0
-    """How often it was told in a row to try again."""
+    """How many times in a row it got an error to retry."""
 
     @property
     def identity(self) -> Identity:
@@ -444,7 +444,7 @@ def fetch(partition: Partition, offset: int, *, is_committed: bool = True) -> Fe
 
 
 def end_of(answer: Any, offset: int) -> int:
-    """Where a reader goes on."""
+    """Return the offset at which a reader continues."""
     records = answer.responses[0].partitions[0].records or b""
     return max((header.next_offset for header, _ in iter_batches(memoryview(records))), default=offset)
 

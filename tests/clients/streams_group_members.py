@@ -45,7 +45,7 @@ COUNTING = Topology(
 
 @dataclass
 class Streams:
-    """Remembers its epoch and its tasks; gives up at once what it is told to give up, and says so next time."""
+    """Remembers its epoch and its tasks; gives up revoked tasks at once, and reports that in the next heartbeat."""
 
     broker: Broker
     member_id: str = "one"
@@ -73,7 +73,7 @@ class Streams:
         return self._hear(self.send(**{**self.joining(), **fields}))
 
     def joining(self) -> dict[str, Any]:
-        """What a first heartbeat says."""
+        """The fields of a first heartbeat."""
         return {
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
             "topology": self.topology,
