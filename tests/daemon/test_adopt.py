@@ -1,4 +1,4 @@
-"""A directory of Apache Kafka 3.9, adopted: clients see in it what Kafka showed, and go on from it.
+"""A directory of Apache Kafka 3.9, adopted: clients see in it what Kafka showed, and continue from it.
 
 How it was recorded: tests/conformance/kafka_directory.py.
 """
@@ -103,8 +103,9 @@ def test_our_client_is_told_at_once_why_a_topic_is_not_created(looking: Daemon) 
 
 
 def test_what_kafka_began_goes_on_here(adopted: tuple[Path, dict[str, Any]]) -> None:
-    """The open transaction ends by its timeout, its id goes on in the next epoch, the group from its offset. One start
-    that may write is enough: the next one writes too."""
+    """The open transaction ends by its timeout, its id continues in the next epoch, the group from its offset. One
+    start that may write is enough: the next one writes too.
+    """
     data_dir, _ = adopted
 
     async def go_on(bootstrap: str) -> list[bytes | None]:

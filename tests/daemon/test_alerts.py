@@ -75,7 +75,7 @@ CASES: dict[str, tuple[Series, Series]] = {
         series(_CERTIFICATE_END, _CERTIFICATE, f"{15 * _DAY_S}x60"),
     ),
 }  # fmt: skip
-"""What fires each alert within an hour, and what comes close and does not."""
+"""Series that fire each alert within an hour, and series that come close and do not."""
 
 
 def rules() -> dict[str, str]:
@@ -92,7 +92,7 @@ def test_each_alert_has_a_case_and_says_what_to_do() -> None:
 
 
 def test_each_alert_names_metrics_that_are_reported() -> None:
-    """By the table that a test compares with a broker's /metrics."""
+    """Each metric in a rule is in the catalogue, which another test compares with a broker's /metrics."""
     reported = {"up", *(f"{PREFIX}_{family.name}" for family in ALL)}
     for alert, rule in rules().items():
         names = _METRIC.findall(rule.partition("for: ")[0])
@@ -102,7 +102,7 @@ def test_each_alert_names_metrics_that_are_reported() -> None:
 
 @LOOKS_AT_FILES
 def test_a_broker_reports_its_volume_and_when_its_certificates_end(start_daemon: Start, tmp_path: Path) -> None:
-    """Which the alerts on the disk and on certificates need."""
+    """The metrics that the alerts on the disk and on certificates need are there."""
     certificates = Certificates(tmp_path)
     settings = [f"{key}={value}" for key, value in certificates.server_settings().items()]
     daemon = start_daemon("listeners=SSL://127.0.0.1:0", "oncelog.metrics.listen=127.0.0.1:0", *settings)

@@ -96,7 +96,7 @@ class Ledger:
 
 
 def padded(name: str) -> str:
-    """So long that a segment holds some fifty."""
+    """Pad a value so that a segment holds some fifty."""
     return name.ljust(20_000)
 
 
@@ -107,7 +107,7 @@ def transactional(bootstrap: str, number: int) -> Producer:
 
 
 def committed(bootstrap: str) -> dict[int, list[str]]:
-    """What a read_committed reader gets of each partition, once what was open is aborted."""
+    """Return what a read_committed reader gets of each partition, once open transactions are aborted."""
     for number in range(WRITERS):
         transactional(bootstrap, number)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True})
@@ -183,8 +183,9 @@ def consumed(bootstrap: str) -> list[str]:
 
 
 def test_a_restored_broker_has_the_past_and_says_so(backed_up: tuple[Daemon, Path], start_daemon: Start) -> None:
-    """What was written after the backup is gone, the start warns once, and no producer id is given out a second
-    time."""
+    """Records written after the backup are gone, the start warns once, and no producer id is given out a second
+    time.
+    """
     daemon, backup = backed_up
     produce(daemon.bootstrap, "four")
     assert consumed(daemon.bootstrap) == ["one", "two", "three", "four"]
@@ -271,7 +272,7 @@ def test_a_killed_backup_holds_nothing_and_a_second_one_waits_for_nobody(
 
 
 def test_a_backup_that_is_interrupted_leaves_nothing(backed_up: tuple[Daemon, Path], tmp_path: Path) -> None:
-    """By SIGTERM while it waits for a broker that does not respond: no image is wanted any more, no directory begun."""
+    """A backup that gets SIGTERM while the broker does not respond withdraws its request and leaves no directory."""
     daemon, _ = backed_up
     daemon.process.send_signal(signal.SIGSTOP)
     command = [sys.executable, "-m", "oncelog", "backup", tmp_path / "cut", "--data-dir", daemon.data_dir]

@@ -1,4 +1,4 @@
-"""Bytes that are no request cost their connection, once and with a reason in the log, and cost nobody else anything."""
+"""Bytes that are no request cost their connection, once and with a reason in the log, and affect no other client."""
 
 import random
 import socket

@@ -62,7 +62,7 @@ async def copy(bootstrap: str, name: str, protocol: str) -> None:
 
 
 async def results(bootstrap: str) -> AsyncIterator[list[list[int]]]:
-    """What is in each partition of the result so far, again and again."""
+    """Yield the records in each partition of the result so far, again and again."""
     found: list[list[int]] = [[] for _ in range(PARTITIONS)]
     async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition("out", index) for index in range(PARTITIONS)])

@@ -2,8 +2,8 @@
 of the requests, and of the turns of the event loop (asyncio's own are not counted).
 
 The figures were counted with CPython 3.11. A change that needs more than 5 % above one says in its commit what that
-buys, and changes the figure; a change that saves some lowers it. Hooks, serializers and the like that nobody has set
-must not be seen here.
+buys, and changes the figure; a change that saves some lowers it. Hooks, serializers and the like that are not set must
+not be seen here.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """A broker that falls silent keeps no call waiting for longer than its deadline, and no task that is cancelled.
 
-Each public method of the clients has a line in the table: how it is called, or that it waits for nobody. A method
-without a line fails.
+Each public method of the clients has a line in the table: how it is called, or that it does not wait. A method without
+a line fails.
 """
 
 import asyncio
@@ -80,7 +80,9 @@ ENCODED = encode_batch([Record(0, 1, None, b"value")])
 
 @dataclass(slots=True)
 class Scene:
-    """What a call may need, opened before the broker falls silent. A call of a client finds those of its kind."""
+    """The objects that a call may need, opened before the broker falls silent. A call of a client finds those of its
+    kind.
+    """
 
     producer: Producer
     transactional: Producer
@@ -122,14 +124,14 @@ class Scene:
                 await self.batch.__aexit__(None, None, None)
 
     async def close(self) -> None:
-        """At once, as far as that goes: each of these returns by its deadline."""
+        """Close every client; each close returns by its deadline."""
         for client in (self.producer, self.transactional, self.consumer, self.member, self.shared, self.session):
             await client.close(TIMEOUT_MS)
         await self.admin.close()
 
 
 async def accept_some(consumer: ShareConsumer) -> None:
-    """So that there is something to commit."""
+    """Accept some records, so that there is something to commit."""
     while not (records := await consumer.poll(50)):
         pass
     for each in records:

@@ -1,6 +1,6 @@
 """Transactions of several producers while the broker is killed again and again: each committed record is read once.
 
-Everything is watched from outside: what the producers were told is compared with what a reader got that read on all the
+Everything is watched from outside: the producers' outcomes are compared with what a reader got that read on all the
 while, through every kill.
 """
 

@@ -1,4 +1,4 @@
-"""A fenced producer says who fenced it, as far as its coordinator can tell."""
+"""A fenced producer names the cause of the fence, as far as its coordinator knows it."""
 
 from itertools import product
 

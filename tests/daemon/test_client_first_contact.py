@@ -1,4 +1,4 @@
-"""What somebody meets who uses the client for the first time: each mistake is named at once, with what to do."""
+"""First mistakes with the client: each is named at once, with what to do."""
 
 import asyncio
 import logging
@@ -151,7 +151,7 @@ async def test_a_number_of_another_type_is_refused_at_once_and_stops_no_other_re
 
 
 def test_an_option_that_is_mistyped_is_answered_with_the_nearest_or_with_its_place() -> None:
-    """Before anything is sent."""
+    """The constructor raises before anything is sent."""
     for make, options, said in (
         (Producer, {"lingerms": 3}, r"Producer has no option 'lingerms' \(the nearest one is linger_ms\)"),
         (Consumer, {"linger_ms": 3}, r"Consumer has no option 'linger_ms' \(it is a setting of a producer\)"),

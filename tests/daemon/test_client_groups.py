@@ -170,7 +170,7 @@ async def test_a_static_member_comes_back_to_its_partitions_and_disturbs_nobody(
                 before = consumer.assignment()
                 gone = len(scene.ledger.revoked)
         assert len(scene.ledger.revoked) == gone == 1
-        # Those that nobody has now wait for their owner.
+        # Partitions without an owner now wait for theirs.
         assert len(scene.ledger.owners) == 3
 
 
@@ -195,7 +195,7 @@ async def test_a_member_that_was_removed_commits_nothing_though_the_group_is_emp
 
 
 def remove(bootstrap: str, group_id: str, member_id: str) -> None:
-    """What an administrator does with a member that hangs."""
+    """Remove a member that hangs, as an administrator does."""
     wire = WireBroker(bootstrap)
     leaving = [MemberIdentity(member_id=member_id)]
     assert wire.ask(LeaveGroupRequest(group_id=group_id, members=leaving), 5).members[0].error_code == ErrorCode.NONE

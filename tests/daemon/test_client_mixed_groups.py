@@ -1,5 +1,6 @@
-"""Our client in one group with librdkafka, kafka-python and Java's: whoever leads, every partition has one owner,
-and who stays gives up only what another member gets."""
+"""Our client in one group with librdkafka, kafka-python and Java's: whichever leads, every partition has one owner, and
+members that stay give up only what another member gets.
+"""
 
 import asyncio
 import json
@@ -168,7 +169,7 @@ class Ours:
         return consumer
 
     async def settle(self, peers: list[Peer], *sizes: int) -> None:
-        """Until the members have so many partitions each, in ascending order, each partition once."""
+        """Wait until the members have so many partitions each, in ascending order, each partition once."""
 
         def parts() -> list[set[int]]:
             ours = [{each.partition for each in member.assignment()} for member in self.members]
@@ -207,6 +208,6 @@ async def test_members_of_two_clients_share_a_group(
     await ours.settle(peers, 2, 2, 2)
     await asyncio.to_thread(peers.pop().close)
     await ours.settle(peers, 3, 3)
-    # Whoever was there first had 6 and then 2; the second one had 3.
+    # The first member had 6 and then 2; the second one had 3.
     assert len(ours.revoked) == (4 if leads == "we" else 1)
     await ours.close()

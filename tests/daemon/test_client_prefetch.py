@@ -115,7 +115,7 @@ async def test_a_full_partition_that_is_paused_makes_no_fetch_shorter(daemon: Da
 
 
 async def test_who_pauses_what_has_given_records_gets_to_see_all_partitions(daemon: Daemon) -> None:
-    """What is buffered for paused partitions fills the memory; it makes room for the others."""
+    """Records buffered for paused partitions fill the memory; they make room for the other partitions."""
     topic = await filled_topic(daemon)
     places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
     async with Consumer(

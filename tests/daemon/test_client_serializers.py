@@ -1,4 +1,4 @@
-"""Objects through a broker, and a record that is none: a poison record stops nobody for good and is lost for nobody."""
+"""Objects through a broker, and a poison record: it stops no consumer for good and is lost for none."""
 
 import asyncio
 import uuid

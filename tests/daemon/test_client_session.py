@@ -163,8 +163,9 @@ async def write(batch: Any) -> None:
 async def test_the_groups_offsets_say_what_became_of_a_commit_whose_producer_was_fenced(
     start_daemon: Start, point: Point, cancelled_in: ApiKey | str | None
 ) -> None:
-    """What was committed does not come again, all else does; also if the task is cancelled before that is known: while
-    the commit is asked for, who fenced it, or the next epoch."""
+    """Committed records do not come again, all others do; also if the task is cancelled before the outcome is known:
+    while the commit, the cause of the fence, or the next epoch is asked for.
+    """
     daemon, faults = with_faults(start_daemon)
     await fill(daemon)
     lost = fence_a_commit(faults, point)
@@ -194,7 +195,7 @@ async def test_the_groups_offsets_say_what_became_of_a_commit_whose_producer_was
 
 
 async def test_a_session_whose_task_is_cancelled_while_a_fence_is_looked_into_goes_on(start_daemon: Start) -> None:
-    """Nobody has taken its id."""
+    """The session continues, for no other producer has taken its id."""
     daemon, faults = with_faults(start_daemon)
     await fill(daemon)
     offsets = Selector(api=ApiKey.TXN_OFFSET_COMMIT)

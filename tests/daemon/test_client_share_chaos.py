@@ -32,7 +32,7 @@ SETTINGS = (
 
 
 class Ledger:
-    """What the members know of each record."""
+    """The members' knowledge of each record: returned, accepted."""
 
     def __init__(self) -> None:
         self.returned: set[tuple[int, int]] = set()

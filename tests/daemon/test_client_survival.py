@@ -49,7 +49,7 @@ def daemon(start_daemon: Start) -> Daemon:
 
 
 async def revive(daemon: Daemon) -> None:
-    """Kill -9 and start again, while the loop goes on."""
+    """Kill -9 and start again, while the loop keeps running."""
     daemon.kill()
     await asyncio.to_thread(daemon.start)
 

@@ -193,7 +193,7 @@ def test_a_program_that_does_not_close_its_client_is_told_so_in_one_line(
 
 @pytest.mark.parametrize("kind", OPENED)
 def test_a_blocking_client_that_is_closed_is_told_nothing(daemon: Daemon, tmp_path: Path, kind: str) -> None:
-    """By `close`, or by leaving its block."""
+    """Closing a client, by `close` or by leaving its block, prints no warning."""
     made = OPENED[kind].replace("TOPIC", new_topic(daemon))
     script = tmp_path / "program.py"
     program = BLOCKING.format(kind=kind, host=daemon.bootstrap, made=made)

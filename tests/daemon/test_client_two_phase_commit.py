@@ -26,7 +26,7 @@ def producer(daemon: Daemon) -> Producer:
 
 @asynccontextmanager
 async def prepared(daemon: Daemon) -> AsyncIterator[PreparedTxnState]:
-    """By a producer that ends without having heard of a decision."""
+    """Prepare a transaction by a producer that ends before a decision."""
     async with producer(daemon) as first:
         with pytest.raises(ConnectionError):
             async with first.transaction() as transaction:
@@ -46,7 +46,7 @@ async def until_every_marker_is_written(daemon: Daemon) -> None:
 
 
 async def read(daemon: Daemon, *, is_open: bool = False) -> list[bytes | None]:
-    """What is committed, once all that is decided is done."""
+    """Return the committed values, once all decided transactions are completed."""
     if not is_open:
         await until_every_marker_is_written(daemon)
     async with Consumer(bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest") as consumer:

@@ -27,7 +27,7 @@ GROUP = ConsumerGroupMetadata("unawaited")
 
 @pytest.fixture(autouse=True)
 def no_warnings() -> Iterator[None]:
-    """Python's own, about the coroutine, comes at a time that nobody knows and stops no commit."""
+    """Ignore Python's own warning about the coroutine: it comes at an unknown time and stops no commit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
@@ -90,7 +90,7 @@ async def test_a_commit_waits_for_records_that_tasks_are_still_handing_over(daem
 async def test_a_record_that_could_not_be_handed_over_fails_the_commit_although_its_task_is_never_asked(
     daemon: Daemon,
 ) -> None:
-    """As in Kafka's producer (KAFKA-9279)."""
+    """A failed send fails the commit, as in Kafka's producer (KAFKA-9279)."""
     async with Producer(daemon.bootstrap, transactional_id="refused") as producer:
         with pytest.raises(AbortableError, match="MESSAGE_TOO_LARGE"):
             async with producer.transaction() as transaction:
@@ -100,7 +100,7 @@ async def test_a_record_that_could_not_be_handed_over_fails_the_commit_although_
 
 
 async def test_a_value_that_its_serializer_refuses_leaves_the_transaction_to_its_caller(daemon: Daemon) -> None:
-    """So that it can write the record elsewhere instead."""
+    """The caller can write the record elsewhere instead."""
     async with Producer(daemon.bootstrap, transactional_id="elsewhere", value_serializer=INT64) as producer:
         async with producer.transaction() as transaction:
             with pytest.raises(SerializationError):

@@ -23,7 +23,7 @@ TIMEOUT_S = 0.5
 WAITS_S = 60
 """Longer than a busy machine needs for half a second, and shorter than any patience of the client's."""
 FOLLOWING = {"record consume": ("--exit", "-o", "start"), "txn tail": ("--count", "1")}
-"""What would wait for news, if it is not asked for an end."""
+"""Options for commands that would wait for news if they were given no end."""
 WAITING = ("txn tail",)
 """Its end is news, too."""
 

@@ -171,7 +171,7 @@ def test_the_daemon_may_open_as_many_files_as_the_system_lets_it(start_daemon: S
 def test_connections_up_to_the_limit_leave_descriptors_for_logs_and_end_nothing(
     start_daemon: Start, connect: Connect
 ) -> None:
-    """As many connections as there can be, then a produce to each of many new partitions."""
+    """With as many connections as there can be, a produce to each of many new partitions succeeds."""
     daemon = start_daemon("num.partitions=60", open_files=96)
     broker = WireBroker(daemon.bootstrap)
     broker.ask(MetadataRequest(topics=[]), 12)
@@ -265,7 +265,7 @@ def _fill(daemon: Daemon, topic: str, size: int) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_large_fetches_that_nobody_reads_do_not_grow_the_memory(start_daemon: Start, connect: Connect) -> None:
-    """Forty clients ask for 50 MB each, 2 GB in all, and read nothing; whoever does read is served all the while."""
+    """Forty clients ask for 50 MB each, 2 GB in all, and read nothing; a client that reads is served all the while."""
     daemon = start_daemon("oncelog.unread.answers.max.bytes=67108864")
     _fill(daemon, "large", 60 * MIB)
     before = resident_bytes(daemon)
@@ -275,7 +275,7 @@ def test_large_fetches_that_nobody_reads_do_not_grow_the_memory(start_daemon: St
             connection.sendall(fetch(number + again, "large", max_bytes=50_000_000))
         assert is_served(daemon, PATIENCE_S)
     peak = resident_bytes(daemon, "VmHWM")
-    # What nobody reads (64 MiB and 1 MiB for each), one answer as it is made, and what the allocator keeps.
+    # Unread answers (64 MiB and 1 MiB for each), one answer as it is made, and what the allocator keeps.
     assert peak - before < (64 + 40 + 64 + 32) * MIB
 
 
@@ -372,7 +372,7 @@ def test_large_requests_that_stop_or_dribble_make_nobody_wait_for_long(start_dae
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_many_small_requests_that_stop_share_the_bound_too(start_daemon: Start, connect: Connect) -> None:
-    """Two hundred connections send 900 kB of a request of 1 MB each, 180 MB in all; whoever asks is answered."""
+    """Two hundred connections send 900 kB of a request of 1 MB each, 180 MB in all; whole requests are answered."""
     daemon = start_daemon("queued.max.request.bytes=67108864", "socket.request.max.bytes=8000000")
     before = resident_bytes(daemon)
     start = memoryview((1_000_000).to_bytes(4, "big") + bytes(900_000))

@@ -122,7 +122,7 @@ async def test_a_dry_run_writes_nothing(pair: Pair) -> None:
 
 @pytest.mark.parametrize("is_aborted", [True, False])
 async def test_an_open_transaction_is_waited_for(pair: Pair, is_aborted: bool) -> None:
-    """What is committed behind it counts as committed at the start."""
+    """A record that is committed behind it counts as committed at the start."""
     source, target = pair.addresses
     async with Producer(source, transactional_id="slow") as producer:
         transaction = producer.transaction()
@@ -146,7 +146,9 @@ async def test_an_open_transaction_is_waited_for(pair: Pair, is_aborted: bool) -
     "seed", [0, 1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
 )
 async def test_any_request_and_any_answer_may_be_lost(pair: Pair, small_rounds: None, seed: int) -> None:
-    """Of every kind that the copy makes, on both sides, the first or a later one."""
+    """The copy survives the loss of the first or a later request or answer, of every kind that it makes, on both
+    sides.
+    """
     random = Random(seed)
     await fill(pair.source.bootstrap_servers, random)
     apis = {
@@ -196,7 +198,7 @@ async def test_either_broker_may_lose_its_power_again_and_again(pair: Pair, smal
 async def test_a_copy_that_ends_in_the_middle_of_a_transaction_is_gone_on_with(
     pair: Pair, small_rounds: None, api: ApiKey, point: Point
 ) -> None:
-    """Nothing of it is told that it ends: its task never runs again."""
+    """The first copy is not notified of its end: its task never runs again."""
     await fill(pair.source.bootstrap_servers, Random(6), transaction_count=4)
     held = pair.target.faults.plant(Rule(point, Action.HOLD, Selector(api=api), nth=4))
     dead = asyncio.ensure_future(copy(*pair.addresses))

@@ -69,7 +69,7 @@ def pair() -> Iterator[tuple[Broker, Broker]]:
     ids=lambda rule: f"{rule.point.value} {rule.of.api.name if rule.of.api is not None else ''}",
 )
 def test_a_copy_that_is_killed_goes_on_where_it_was(pair: tuple[Broker, Broker], rule: Rule) -> None:
-    """At each step of a transaction; what was on its way arrives when the next one runs."""
+    """A kill at any step of a transaction is survived; a late request arrives when the next copy runs."""
     source, target = pair
     number = target.faults.plant(rule)
     with copying(source, target, "--once") as process:
@@ -130,8 +130,9 @@ def test_ctrl_c_ends_a_switch_over_that_waits_for_its_line(pair: tuple[Broker, B
 
 
 def test_a_switch_over_reports_no_more_than_what_its_clients_are_held_for(pair: tuple[Broker, Broker]) -> None:
-    """From the last record that a producer wrote to the source to the first that it wrote to the target, which takes
-    less than a second (bench/copying.py measures it)."""
+    """The pause is from the last record that a producer wrote to the source to the first that it wrote to the target,
+    less than a second (bench/copying.py measures it).
+    """
     source, target = pair
     place = TopicPartition("mixed", 2)
     with copying(source, target, "--switch") as process:

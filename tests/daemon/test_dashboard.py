@@ -54,7 +54,7 @@ def queries() -> list[tuple[str, str]]:
 
 
 def test_every_metric_is_reported_with_its_labels_once_clients_were_there(reported: dict[str, set[str]]) -> None:
-    """What makes the tests below strict: no metric is known to them by its catalogue alone."""
+    """Every metric of the catalogue is really reported, which makes the tests below strict."""
     for each in (family for family in ALL if family not in (*OF_TABLES, *OF_NODES, CERTIFICATE_END)):
         name = f"{PREFIX}_{each.name}"
         samples = [found for found in (name, f"{name}_total", f"{name}_bucket") if found in reported]
@@ -89,7 +89,7 @@ def test_a_query_for_what_is_not_there_would_be_noticed(reported: dict[str, set[
 
 
 def test_a_reader_chooses_the_source_of_every_panel() -> None:
-    """A Grafana of somebody else has none of our name."""
+    """The dashboard names no data source of ours, so that it works in any Grafana."""
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     (choice,) = dashboard["templating"]["list"]
     assert (choice["type"], choice["query"]) == ("datasource", "prometheus")

@@ -77,7 +77,7 @@ def test_prometheus_takes_the_configuration_of_the_compose_file() -> None:
 
 @pytest.mark.parametrize("mistake", [{}, {"gridPos": {"x": 0}}, {"targets": "sum(up)"}, {"tittle": "Misspelt"}])
 def test_the_file_is_a_dashboard_by_grafanas_schema(mistake: dict[str, Any], tmp_path: Path) -> None:
-    """Of the version in docker-compose.yml; a mistake is noticed."""
+    """The dashboard fits the schema of the Grafana in docker-compose.yml; a mistake is noticed."""
     needs(_COMPILER)
     around = _dashboard()
     panels = around.pop("panels")

@@ -117,7 +117,7 @@ def test_full_disk_is_seen_from_outside_and_said_once(start_daemon: Start) -> No
 
 
 def outside(daemon: Daemon) -> tuple[int, float, int]:
-    """What an orchestrator, Prometheus and the doctor say: status, gauge, exit code."""
+    """Return what an orchestrator, Prometheus and the doctor see: status, gauge, exit code."""
     samples = scrape(daemon)
     doctor = CliRunner().invoke(main, ["doctor", "-b", daemon.bootstrap, "--json"])
     found = {row["check"]: row["result"] for row in json.loads(doctor.stdout)}

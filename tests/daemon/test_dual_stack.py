@@ -50,7 +50,7 @@ def test_a_listener_on_every_address_serves_ipv4_and_ipv6(start_daemon: Start, h
 
 @LOOKS_AT_FILES
 def test_a_scoped_address_is_advertised_as_it_is(start_daemon: Start) -> None:
-    """As Kafka 4.3 does."""
+    """The zone stays in the advertised host, as in Kafka 4.3."""
     daemon = start_daemon("listeners=PLAINTEXT://127.0.0.1:0", "advertised.listeners=PLAINTEXT://[fe80::1%eth0]:9092")
     shown = CliRunner().invoke(main, ["cluster", "describe", "-b", daemon.bootstrap, "--json"])
     (node,) = json.loads(shown.stdout)["nodes"]

@@ -91,7 +91,7 @@ class Writer:
 
 
 def fill(volume: Path, writer: Writer) -> None:
-    """First by the broker, then to the last byte by somebody else."""
+    """Fill the volume, first by the broker, then to the last byte by another program."""
     for size_bytes in (_RECORD_BYTES, 500, 1):
         while writer.write(size_bytes) is ErrorCode.NONE:
             pass

@@ -17,7 +17,7 @@ _JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a
 
 
 def processor_ticks(process_id: int) -> int:
-    """Of a hundredth of a second, by the process and the system for it."""
+    """Return the hundredths of a second that the process used, in user and system mode."""
     fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 

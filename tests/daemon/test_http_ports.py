@@ -31,7 +31,7 @@ class Secured:
 
     @property
     def metrics(self) -> str:
-        """As its certificate names it."""
+        """The metrics address by the name in the certificate."""
         return f"https://localhost:{self.address('metrics').rpartition(':')[2]}"
 
 
@@ -97,7 +97,7 @@ def test_faults_are_planted_with_the_token_of_their_port_alone(secured: Secured)
 def test_a_monitor_reads_metrics_with_its_token_and_health_without(
     secured: Secured, path: str, token: str | None, status: int
 ) -> None:
-    """As Prometheus does with `authorization: {credentials_file: ...}`."""
+    """The token is sent as by Prometheus with `authorization: {credentials_file: ...}`."""
     trusting = ssl.create_default_context(cafile=secured.certificates.authority_path)
     connection = HTTPSConnection(secured.metrics.removeprefix("https://"), timeout=PATIENCE_S, context=trusting)
     connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
@@ -154,7 +154,7 @@ def test_a_new_certificate_is_shown_to_new_connections(secured: Secured) -> None
 
 
 def test_names_of_this_machine_are_those_that_it_advertises_and_those_of_a_setting(tmp_path: Path) -> None:
-    """As Prometheus asks in a network of containers."""
+    """The names are asked for as by Prometheus in a network of containers."""
     daemon = Daemon(
         tmp_path / "data",
         "oncelog.metrics.listen=0.0.0.0:0",

@@ -25,7 +25,7 @@ cores are shared slows both down."""
 
 
 def reference_s() -> float:
-    """What some two million steps of Python take, in seconds of processor time."""
+    """Measure the processor time of some two million steps of Python."""
     began_s = time.process_time()
     found: dict[str, tuple[int, int]] = {}
     for number in range(2_000_000):

@@ -19,7 +19,9 @@ from tests.support.patience import PATIENCE_S
 
 def test_a_commit_that_comes_late_tears_the_next_transaction_of_a_client_of_version_1(start_daemon: Start) -> None:
     """Jepsen's torn transaction: the first EndTxn is held until librdkafka has given it up and committed by another;
-    coming late it commits half of the next. Apache Kafka cannot tell either (KAFKA-17754): KIP-890's protocol can."""
+    coming late it commits half of the next. Apache Kafka cannot distinguish them either (KAFKA-17754): KIP-890's
+    protocol can.
+    """
     daemon = start_daemon(ADMIN)
     faults = faults_of(daemon)
     topic = new_topic(daemon, partitions=2)
@@ -78,7 +80,7 @@ def java_producers() -> Iterator[list[JavaProducer]]:
 def test_a_commit_that_comes_late_does_nothing_to_a_client_of_version_2(
     start_daemon: Start, java_producers: list[JavaProducer]
 ) -> None:
-    """The same with Apache Kafka's Java client: the late EndTxn has the epoch of the transaction before (KIP-890)."""
+    """A late EndTxn of Apache Kafka's Java client has the epoch of the transaction before, and is refused (KIP-890)."""
     daemon = start_daemon(ADMIN)
     faults = faults_of(daemon)
     topic = new_topic(daemon, partitions=2)

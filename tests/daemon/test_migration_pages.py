@@ -45,7 +45,7 @@ def test_every_page_has_every_task() -> None:
 
 
 class Left(NamedTuple):
-    """What a program printed and left behind."""
+    """The output of a program, and the records and offset that it left behind."""
 
     printed: str
     orders: list[bytes | None]
@@ -80,7 +80,7 @@ def left_by(daemon: Daemon, program: str, suffix: str) -> Left:
 
 
 def read(daemon: Daemon, topic: str) -> list[bytes | None]:
-    """What is committed there."""
+    """Return the committed values of the topic."""
     place = TopicPartition(topic, 0)
     with blocking.Consumer(bootstrap_servers=daemon.bootstrap) as consumer:
         consumer.assign([place])

@@ -121,7 +121,7 @@ def test_the_leader_steps_down_for_the_node_that_is_asked(nodes: Nodes) -> None:
 
 
 def test_what_cannot_be_is_refused_with_what_to_do(nodes: Nodes) -> None:
-    """No standby, an unknown node, nobody who leads; no broker's schema."""
+    """The refused cases: no standby, an unknown node, no leader, a schema that is no broker's."""
     first = nodes.start(1)
     assert "oncelog serve --storage DSN --node-id NUMBER" in nodes.refused("step-down")
     assert "there is no node 7; known ids: 1" in nodes.refused("step-down", "--to", "7")
@@ -136,7 +136,7 @@ def test_what_cannot_be_is_refused_with_what_to_do(nodes: Nodes) -> None:
 
 
 def test_a_wish_that_is_not_fulfilled_in_time_is_withdrawn(nodes: Nodes) -> None:
-    """A leader that stands still does not step down later, when nobody waits for it any more."""
+    """A leader that stands still does not step down later, when the command has given up."""
     first = nodes.start(1, "oncelog.postgres.lease.ms=600000")
     nodes.start(2)
     nodes.wait_for({1: "leads", 2: "stands by"})
@@ -177,7 +177,9 @@ def test_metrics_and_readiness_tell_who_leads_and_who_stands_by(nodes: Nodes) ->
 
 
 def test_each_change_is_a_line_in_the_log_that_says_why(nodes: Nodes) -> None:
-    """Who leads, since when and in which epoch; who has asked for it, or what has become of the leader before."""
+    """A line names the leader, since when and in which epoch it leads, and the cause: an operator's wish, or the end of
+    the leader before.
+    """
     first, second = nodes.start(1), nodes.start(2)
     nodes.wait_for({1: "leads", 2: "stands by"})
     ready = first.await_event("broker.ready", 1)

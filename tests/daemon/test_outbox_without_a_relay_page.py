@@ -118,7 +118,7 @@ def test_its_numbers_are_those_of_the_code() -> None:
 def test_a_row_that_can_be_neither_taken_nor_moved_is_left_and_named(
     postgres: Postgres, shop: str, start_daemon: Start
 ) -> None:
-    """Whatever keeps it from the table of refused rows: others are taken past it, and an operator sees it."""
+    """Other rows are taken past a row that the table of refused rows rejects, and an operator sees it."""
     daemon = start_daemon(*_overrides(shop, "oncelog"))
     _send(daemon, "topic", b"first")
     with psycopg.connect(shop, autocommit=True) as connection:

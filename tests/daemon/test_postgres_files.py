@@ -1,4 +1,4 @@
-"""`oncelog log` beside a real broker over PostgreSQL, and brokers that go on from what it has written."""
+"""`oncelog log` beside a real broker over PostgreSQL, and brokers that continue from what it has written."""
 
 import os
 import threading
@@ -59,7 +59,8 @@ def test_a_broker_goes_on_while_it_is_read_and_copies_have_whole_transactions(
     postgres: Postgres, schema: str, tmp_path: Path
 ) -> None:
     """Each look beside a broker that moves rounds into chunks all the time is whole, each export has some transactions
-    and no half of one, and a broker over files, and one over what was imported, go on from the last."""
+    and no half of one, and a broker over files, and one over what was imported, continue from the last.
+    """
     with broker_over(postgres.dsn, schema) as broker:
         broker.create_topic("topic", partitions=4)
 

@@ -24,7 +24,7 @@ FAULTS: Sequence[Fault] = (
     (takeovers.takeovers, 6),
 )
 KINDS_OF_TWO = 4
-"""Of cuts: the others need three nodes, and are in `make postgres-proof`."""
+"""The kinds of cuts that two nodes can have: the others need three, and are in `make postgres-proof`."""
 
 
 @pytest.mark.slow

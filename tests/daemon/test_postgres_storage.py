@@ -44,7 +44,7 @@ def _overrides(dsn: str, schema: str) -> tuple[str, ...]:
 
 
 def _sql(dsn: str, *statements: str) -> Any:
-    """What the last one answers."""
+    """Run the statements and return the value of the last."""
 
     async def run() -> Any:
         connection = await asyncpg.connect(dsn)
@@ -142,7 +142,7 @@ def test_what_was_acknowledged_is_there_after_a_kill_and_after_a_clean_stop(
     daemon.start()
     assert _values(daemon, "topic") == [b"one", b"two", b"three"]
     assert daemon.events("database.restored") == []
-    assert daemon.events("lease.waiting") == []  # nobody else has this node id
+    assert daemon.events("lease.waiting") == []  # no other broker has this node id
 
 
 def test_the_variables_of_postgresql_say_where_it_is(postgres: Postgres, schema: str, tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_settings_that_are_for_files_are_refused(postgres: Postgres) -> None:
 
 
 class TransactionPooler:
-    """What a pooler in transaction mode does: all clients share one connection, each for a transaction at a time."""
+    """A pooler in transaction mode: all clients share one connection, each for a transaction at a time."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -370,7 +370,7 @@ class TransactionPooler:
             kind = await reader.readexactly(1)
 
     async def _answer(self, ends: bytes = b"Z") -> tuple[bytes, bytes]:
-        """All up to the message of one of these kinds, and the state that it tells if it is ReadyForQuery."""
+        """Read up to a message of one of these kinds; return the bytes, and the state in ReadyForQuery."""
         assert self._shared is not None
         answer = b""
         while True:
@@ -396,7 +396,7 @@ def test_a_pooler_in_transaction_mode_is_refused(postgres: Postgres, schema: str
 def test_it_is_another_history_if_the_tables_were_dumped_and_restored(
     postgres: Postgres, schema: str, start_daemon: Start, tmp_path: Path
 ) -> None:
-    """The dump lacks what was acknowledged after it: epochs and producer ids go on above all that were given out."""
+    """The dump lacks what was acknowledged after it: epochs and producer ids continue above all that were given out."""
     daemon = start_daemon(*_overrides(postgres.dsn, schema))
     _send(daemon, "topic", b"before")
     dump = postgres.directory.parent / f"{schema}.sql"
@@ -418,7 +418,7 @@ def test_it_is_another_history_if_the_tables_were_dumped_and_restored(
 
 
 def _epoch_of(daemon: Daemon) -> int:
-    """The leader epoch that a client is told."""
+    """The leader epoch that a client gets."""
     client = AdminClient({"bootstrap.servers": daemon.bootstrap})
     wanted = TopicPartition("topic", 0)
     (answer,) = client.list_offsets({wanted: OffsetSpec.latest()}).values()

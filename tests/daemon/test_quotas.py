@@ -1,4 +1,4 @@
-"""Quotas with real clients over real sockets: each has its rate, and who waits slows nobody else."""
+"""Quotas with real clients over real sockets: each has its rate, and a throttled client slows no other."""
 
 import time
 from collections.abc import Callable

@@ -235,7 +235,9 @@ def test_no_input_is_no_record_and_is_said(broker: Broker) -> None:
 
 @pytest.mark.parametrize("follow", [("record", "consume", "one-line", "--offset", "start"), ("txn", "tail")])
 def test_what_follows_ends_when_its_reader_has_seen_enough(broker: Broker, follow: tuple[str, ...]) -> None:
-    """As before `| head -1`: at once and with 0, though there is no further line that could not be written."""
+    """A follower before `| head -1` ends at once and with 0, though no further line would show that the pipe is
+    closed.
+    """
     with Admin(broker.bootstrap_servers) as admin, Producer(broker.bootstrap_servers) as producer:
         admin.create_topics("one-line", exist_ok=True)
         producer.send("one-line", b"the only one")

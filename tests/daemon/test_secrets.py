@@ -1,4 +1,6 @@
-"""What a daemon with logins writes, logs and tells, at its most talkative: no secret; its files are its own."""
+"""The files, log and responses of a daemon with logins, at its most talkative, hold no secret; its files are its
+own.
+"""
 
 import subprocess
 import sys
@@ -22,7 +24,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def _encrypted(path: str, directory: Path) -> Path:
-    """The same key, opened by a password."""
+    """Write the key again, encrypted with a password."""
     pem = Path(path).read_bytes()
     key = serialization.load_pem_private_key(pem, None)
     encryption = serialization.BestAvailableEncryption(KEY.encode())
@@ -75,7 +77,7 @@ class Served:
         )
 
     def stop(self) -> str:
-        """What it has logged."""
+        """Stop it and return its log."""
         self.process.terminate()
         self.process.wait(PATIENCE_S)
         if self.process.stdout is not None:

@@ -1,4 +1,4 @@
-"""`oncelog service install`, and what the daemon tells a service manager."""
+"""`oncelog service install`, and the daemon's notifications to a service manager."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from tests.support.patience import PATIENCE_S
 
 _ANALYZE = shutil.which("systemd-analyze")
 _MOST_EXPOSED = 20
-"""Of 100, where a service without any protection has 96; measured: 17."""
+"""The highest exposure allowed, of 100; a service without any protection has 96; measured: 17."""
 
 
 def printed(*arguments: str) -> str:
@@ -45,13 +45,13 @@ def test_systemd_finds_nothing_wrong_in_the_unit(tmp_path: Path) -> None:
 
 
 def test_the_service_may_do_little(tmp_path: Path) -> None:
-    """By systemd's own measure."""
+    """The unit's exposure by systemd's own measure is low."""
     judged = analyzed(printed(), tmp_path, "security", "--offline=true", f"--threshold={_MOST_EXPOSED}")
     assert judged.returncode == 0, judged.stdout
 
 
 def test_the_unit_starts_this_program_on_these_files() -> None:
-    """As the command line says, with absolute paths."""
+    """The unit has the options of the command line, with absolute paths."""
     unit = printed("--data-dir", "data", "--config", "/etc/x.properties", "--user", "kafka")
     data_dir = Path("data").absolute()
     assert re.search(rf"^ExecStart=.* serve --config /etc/x.properties --data-dir {data_dir}$", unit, re.MULTILINE)
@@ -79,7 +79,7 @@ def test_the_data_directory_is_given_to_the_user_without_what_is_shared(tmp_path
 def test_the_unit_is_written_by_root_alone_and_replaced_when_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others are told what to do; one that was changed by hand stays unless --yes says otherwise."""
+    """Other users get instructions; one that was changed by hand stays unless --yes says otherwise."""
     path = tmp_path / "oncelog.service"
     monkeypatch.setattr(service, "_UNIT", path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -100,7 +100,7 @@ def test_the_unit_is_written_by_root_alone_and_replaced_when_asked(
 def test_a_service_manager_hears_when_the_broker_is_ready_and_when_it_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Type=notify: ready once clients are accepted; an address that nobody reads is no reason to fail."""
+    """Type=notify: ready once clients are accepted; an address without a reader is no reason to fail."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(PATIENCE_S)

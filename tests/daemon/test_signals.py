@@ -122,7 +122,9 @@ def test_a_certificate_of_another_name_is_refused_on_sighup_as_kafka_refuses_it(
 def test_the_end_of_a_certificate_is_in_the_log_at_readyz_in_doctor_and_in_the_client(
     start_daemon: Start, tmp_path: Path
 ) -> None:
-    """Before it the broker is ready, with a warning; after it no client gets in, and it is not."""
+    """A certificate near its end is a warning, and the broker is ready; after its end no client gets in, and it is
+    not.
+    """
     certificates = Certificates(tmp_path)
     settings = certificates.server_settings()
     certificates.issued("server", "localhost", "127.0.0.1", ends=datetime.now(UTC) + timedelta(days=9.5))

@@ -29,7 +29,7 @@ reads_on_the_loop: list[str] = []
 
 
 class SlowFile(RealFile):
-    """What an earlier run has written is not in the page cache. Asking for it on the event loop would take its time."""
+    """Misses the page cache on every read. A read on the event loop is noted, and takes the disk's time."""
 
     __slots__ = ()
 

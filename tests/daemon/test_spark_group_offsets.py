@@ -42,7 +42,7 @@ def test_of_a_partition_that_two_sources_read_the_lesser_offset_is_committed() -
 
 
 async def test_a_group_with_members_is_refused_and_nothing_of_the_batch_is_published(daemon: Daemon) -> None:
-    """Its members would go on at the query's offsets; a transaction alone would be committed."""
+    """Its members would continue at the query's offsets; a transaction alone would be committed."""
     await make_topics(daemon.bootstrap, "members-")
     sink = settings(daemon.bootstrap, "members-")
     async with Consumer("members-totals", bootstrap_servers=daemon.bootstrap, group_id="lag-members-") as consumer:

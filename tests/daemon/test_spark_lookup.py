@@ -58,7 +58,7 @@ def test_a_trigger_with_nothing_new_asks_for_one_kind_of_offsets(daemon: Daemon,
 
 
 def test_a_topic_created_again_with_as_many_records_is_new(daemon: Daemon, topic: str) -> None:
-    """The end of its log is where the old one's was: it is the id that tells."""
+    """The new log ends where the old one did: only the topic id differs."""
     write(daemon, topic, 3)
     lookup, plan = opened(daemon, topic)
     first = plan.next_end(to_json(INITIAL), None)

@@ -1,4 +1,4 @@
-"""`oncelog spark report`: what a query did, told from its checkpoint and the broker; what is not known is not told."""
+"""`oncelog spark report`: what a query did, from its checkpoint and the broker; what is unknown is left out."""
 
 import asyncio
 from pathlib import Path
@@ -125,7 +125,7 @@ def test_a_checkpoint_that_is_none_is_a_sentence(daemon: Daemon, tmp_path: Path)
 def test_what_a_failed_attempt_wrote_is_not_told_once_an_output_has_lost_records(
     daemon: Daemon, tmp_path: Path
 ) -> None:
-    """What was published is told all the same: the marker has it."""
+    """The published batch is reported all the same, from the marker."""
     query = Query(daemon.bootstrap, tmp_path / "checkpoint")
     prefix = check_report_of_a_death(query, Death(Step.FLUSH, "after"))
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap})

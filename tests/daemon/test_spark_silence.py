@@ -1,4 +1,4 @@
-"""Spark's source and sink against a broker that is stopped and goes on, without Spark: the options say for how long."""
+"""Spark's source and sink against a broker that is stopped and resumes, without Spark: options limit the wait."""
 
 import asyncio
 import signal
@@ -26,7 +26,7 @@ from tests.support.sink_batches import wanted
 
 TOPIC = "topic"
 ATTEMPTS = 3
-"""After so many connections that got no answer, the broker goes on."""
+"""The number of unanswered connections after which the broker resumes."""
 
 
 def reading(daemon: Daemon) -> Options:

@@ -1,4 +1,4 @@
-"""Spark's sink against a broker, without Spark: each batch once and whole, whoever dies."""
+"""Spark's sink against a broker, without Spark: each batch once and whole, whichever side dies."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -47,7 +47,7 @@ def _with_rsa(settings: dict[str, str], directory: Path) -> dict[str, str]:
 
 
 def _scan(start_daemon: Start, directory: Path, settings: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """What each check has found, and what is not as Mozilla has it."""
+    """Return the result of each check, and the deviations from Mozilla's profile."""
     daemon = start_daemon("listeners=SSL://localhost:0", *(f"{name}={value}" for name, value in settings.items()))
     port = daemon.bootstrap.rpartition(":")[2]
     found = directory / "found.json"
@@ -61,7 +61,7 @@ def _scan(start_daemon: Start, directory: Path, settings: Mapping[str, str]) -> 
 
 
 def _suites(results: Mapping[str, Any]) -> dict[str, set[str]]:
-    """By version, of those that are spoken."""
+    """The accepted cipher suites of each TLS version that is spoken."""
     accepted = {
         version: {
             each["cipher_suite"]["name"] for each in results[f"{version}_cipher_suites"]["accepted_cipher_suites"]

@@ -49,7 +49,7 @@ def pair(postgres: Postgres, start_daemon: Start) -> Pair:
 
 
 class Transactions:
-    """A transactional producer of librdkafka that goes on until it is told to stop, and notes what was committed."""
+    """A transactional producer of librdkafka that runs until it is stopped, and notes what was committed."""
 
     def __init__(self, bootstrap: str) -> None:
         self.committed: list[int] = []
@@ -103,7 +103,7 @@ def _make_topic(bootstrap: str) -> None:
 
 
 def _committed(bootstrap: str) -> list[list[int]]:
-    """What read_committed readers get of each partition."""
+    """Return what read_committed readers get of each partition."""
 
     async def read() -> list[list[int]]:
         options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
@@ -197,7 +197,7 @@ def test_a_client_of_the_standby_stays_connected_when_that_begins_to_lead(pair: 
 
 
 def _create_topic(client: WireBroker, name: str) -> int:
-    """By the one connection of this client."""
+    """Create a topic over the client's one connection."""
     topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
     answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=GIVES_UP_MS), 5)
     assert client.connection_count == 1

@@ -14,7 +14,9 @@ from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 MOST_MODULES = 144
-"""Of our own, without packages, which are a docstring. Each takes half a millisecond or so."""
+"""The limit on our own modules at a start, not counting packages, which are a docstring. Each takes half a millisecond
+or so.
+"""
 # What costs, and who loads it when it is needed.
 NOT_AT_START = {
     "oncelog.broker.admin": "when it is switched on",

@@ -1,4 +1,4 @@
-"""The daemon's counters, received as StatsD datagrams by somebody else."""
+"""The daemon's counters, received as StatsD datagrams by another process."""
 
 import asyncio
 

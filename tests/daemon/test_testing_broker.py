@@ -138,7 +138,7 @@ def test_a_transaction_that_is_open_at_a_kill_can_be_committed_after_it(kind: st
 
 
 def test_a_commit_after_a_power_cut_succeeds_with_all_records_or_fails_and_leaves_none() -> None:
-    """Which of the two depends on how long the transaction was open."""
+    """The outcome depends on how long the transaction was open."""
     with Broker() as broker:
         expected = [b"42"]
         with Producer(broker.bootstrap_servers, transactional_id="writer") as producer:
@@ -304,7 +304,7 @@ def test_a_broker_that_does_not_run_and_a_mistyped_storage_are_told_at_once() ->
 
 @pytest.mark.parametrize("process", [False, True])
 def test_a_port_that_is_taken_is_named_with_what_to_do(process: bool) -> None:
-    """At the first start, and at a later one: the argument is named, and no option of a command."""
+    """The error names the argument `port`, at the first start and at a later one, and no option of a command."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(StartError, match=f"cannot have port {port} .*leave out `port=`") as refused:

@@ -75,14 +75,14 @@ def at_work(run: Run) -> Iterator[None]:
 
 
 def await_commits(run: Run, count: int) -> None:
-    """Until so many were answered, however little time a busy machine has for the clients."""
+    """Wait until so many commits were answered, however little time a busy machine has for the clients."""
     pause = threading.Event()
     while sum(end.is_commit and end.span.is_ok for end in run.recorder.history.ends) < count:
         pause.wait(0.1)
 
 
 def await_stable(run: Run, admin: AdminClient) -> None:
-    """Until every transaction is ended: those that were given up time out."""
+    """Wait until every transaction has ended; abandoned transactions time out."""
     pause, tries = threading.Event(), 0
     while True:
         stable, durable = ends(admin, IsolationLevel.READ_COMMITTED), ends(admin, IsolationLevel.READ_UNCOMMITTED)

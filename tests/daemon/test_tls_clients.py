@@ -1,4 +1,4 @@
-"""Real clients over TLS, and what they are told when it does not fit."""
+"""Real clients over TLS, and the errors that they get when it does not fit."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""`oncelog txn` against a daemon: what operators see of transactions, and how they end those that nobody else ends."""
+"""`oncelog txn` against a daemon: what operators see of transactions, and how they end abandoned ones."""
 
 import json
 import time

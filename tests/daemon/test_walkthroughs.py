@@ -47,8 +47,9 @@ def as_service(*command: str) -> list[str]:
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root becomes another user")
 def test_one_vm_works_for_a_service_with_a_user_of_its_own(reached: Path) -> None:
-    """As the unit has it: root types the commands, and the broker, also that of the drill and of the way back, runs as
-    a user who owns the data directory and no other file. It starts where the unit lets it write."""
+    """Root types the commands, as with the unit; the broker, also that of the drill and of the way back, runs as a user
+    who owns the data directory and no other file, and starts where the unit lets it write.
+    """
     python = [sys.executable, "-P", "-m", "oncelog"]
     if subprocess.run(as_service(*python, "--version"), capture_output=True, check=False, cwd=reached).returncode:
         pytest.skip("this Python is out of reach for other users")
