@@ -70,7 +70,7 @@ def console(broker: Broker) -> Iterator[str]:
 
 
 def _executed(page: Page) -> object:
-    """What a script of a client would have left behind, and markup that it made."""
+    """Return the traces that a client's script would have left, and the number of elements of its markup."""
     return page.value("[window.hacked, document.querySelectorAll('#view script, #view img, #view [onload]').length]")
 
 
@@ -182,7 +182,7 @@ def test_a_record_is_sent_and_committed_by_buttons_and_half_a_form_survives_upda
 
 
 def test_a_transaction_is_held_at_a_step_and_let_go_on_by_buttons(broker: Broker, page: Page) -> None:
-    """From the first record to the last marker, with nothing but the console."""
+    """The console alone holds and releases each step, from the first record to the last marker."""
     reader = Reader(broker.bootstrap_servers, TIMEOUT_MS, faults=broker._running().admin_port())
     with serving(reader) as address:
         page.go(f"{address}/hold")
@@ -235,7 +235,7 @@ def _begin(page: Page, console: str, topic: str, transactional_id: str) -> None:
 
 
 def _begin_elsewhere(address: str, topic: str, transactional_id: str) -> None:
-    """Somebody else writes in a transaction by the same console: a row above the others."""
+    """Begin a transaction by another user of the same console: a row above the others."""
     form = {
         "topic": topic,
         "key": "",
@@ -361,7 +361,9 @@ def test_selected_text_opened_details_scrolled_tables_and_typed_forms_survive_up
 
 
 def test_an_update_gives_the_page_that_a_load_gives(broker: Broker, console: str, page: Page) -> None:
-    """Whatever is added, taken away, moved and changed: the same markup, as changed in place as it is made."""
+    """A change in place, whatever was added, removed, moved or changed, gives the same markup as a page that is
+    loaded.
+    """
     page.go(f"{console}/produce")
     page.wait(_IS_LIVE)
     page.value("document.getElementById('live').click()")

@@ -116,7 +116,7 @@ class _Seen(_Groups):
 
 
 async def test_a_share_group_shows_what_is_in_flight_and_the_record_that_fails_most_first(bootstrap: str) -> None:
-    """Where the broker's HTTP port says it; a partition that nobody uses has no such numbers."""
+    """The numbers come from the broker's HTTP port; a partition without a session has none."""
     text = await shown(_Seen(bootstrap, TIMEOUT_MS), "/group?id=share")
     assert "jobs -0 1 3 3 2 2,000 1,500 480 1: 1,500, 4: 20 nobody" in text
     assert "jobs -1 – 0 0 – – – – none nobody" in text

@@ -1,4 +1,4 @@
-"""Transactions that are held at a step from the console, and let go on: what each step shows, and who may."""
+"""Transactions that are held at a step from the console and released: what each step shows, and which consoles may."""
 
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -77,7 +77,7 @@ async def test_a_record_that_is_held_on_its_way_is_not_in_the_log_until_it_is_le
 
 @pytest.mark.parametrize(("how", "ended"), [("commit", "committed"), ("abort", "aborted")])
 async def test_an_end_that_is_held_on_its_way_leaves_the_transaction_open(broker: Broker, how: str, ended: str) -> None:
-    """Until it is let go on, and then it counts."""
+    """The end takes effect once it is released."""
     async with teaching(broker) as client:
         await send(client, 0)
         await hold(client, "asked")
@@ -130,7 +130,7 @@ async def test_a_marker_that_the_coordinator_does_not_know_of_is_read_and_nothin
 
 
 async def test_a_response_that_is_held_leaves_the_producer_without_an_answer_to_what_is_done(broker: Broker) -> None:
-    """What was committed is read while the producer does not know it."""
+    """A committed record is read while the producer does not know the outcome."""
     async with teaching(broker) as client:
         await send(client, 0)
         await hold(client, "answered")
@@ -151,7 +151,7 @@ async def test_rules_of_others_are_counted_and_left_alone(broker: Broker) -> Non
 
 
 async def test_a_step_is_held_once_however_often_it_is_asked_for(broker: Broker) -> None:
-    """One button lets it go on."""
+    """One button releases it."""
     async with teaching(broker) as client:
         for transactional_id in ("till", "till", ""):
             await hold(client, "asked", transactional_id)
@@ -198,7 +198,7 @@ async def test_a_console_that_writes_nothing_holds_nothing(broker: Broker, right
 
 
 async def test_a_form_of_another_site_holds_nothing(broker: Broker) -> None:
-    """As with every change."""
+    """A form without this console's origin is refused, as with every change."""
     async with teaching(broker) as client:
         for headers in ({}, {"origin": "http://evil.example"}):
             refused = await client.post("/hold", data={"step": "asked"}, headers=headers)

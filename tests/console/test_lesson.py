@@ -39,7 +39,7 @@ def test_a_class_sees_what_the_answers_say() -> None:
 
 
 def test_the_commands_of_the_page_start_a_broker_and_a_console_that_holds_and_writes(tmp_path: Path) -> None:
-    """As they stand, but on ports that are free."""
+    """The commands run as they stand on the page, but on free ports."""
     kafka, admin = (f"127.0.0.1:{port}" for port in free_ports(2))
     serve, console = re.findall(r"^oncelog (.*?)(?: &|  +#.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     started = f"{serve} --listen {kafka}".replace("127.0.0.1:9644", admin)
@@ -69,7 +69,7 @@ def _started(command: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str]
 
 
 def test_the_page_has_an_answer_for_each_exercise_and_names_steps_as_the_console_does() -> None:
-    """Numbered alike, so that none is missing; and whoever follows it finds the words on the screen."""
+    """Exercises and answers have the same numbers, and the steps have the names that the console shows."""
     text = PAGE.read_text(encoding="utf-8")
     exercises, _, answers = text.partition("## Answers")
     numbers = re.findall(r"^### (\d+)\.", exercises, re.MULTILINE)

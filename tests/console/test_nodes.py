@@ -65,7 +65,7 @@ def led_by(node_id: int, epoch: int, *observers: QuorumReplica) -> QuorumDescrip
 
 
 def test_what_led_in_an_earlier_look_was_taken_over_from() -> None:
-    """Each leadership is seen once, the newest first; what nobody looked at is a gap between two epochs."""
+    """Each leadership is seen once, the newest first; a leadership between two looks is a gap in the epochs."""
     takeovers = Takeovers()
     for quorum in (led_by(1, 3, STANDS_BY), led_by(1, 3, STANDS_BY), led_by(2, 4), OF_KAFKA, led_by(2, 4)):
         takeovers.look(quorum)
@@ -114,7 +114,9 @@ def postgres() -> Iterator[Postgres]:
 
 
 def test_a_take_over_is_seen_by_whoever_looks(postgres: Postgres, start_daemon: Start) -> None:
-    """Who leads, since when and why, who stands by and how far it is, who is gone; and the same of Admin."""
+    """The page and Admin show the leader, since when and why, the standbys and their lag, and the nodes that are
+    gone.
+    """
     pair = Pair(postgres, start_daemon, lease_ms=LEASE_MS)
     first, second = (pair.nodes[number].bootstrap for number in (1, 2))
     with serving(Reader(pair.bootstrap, TIMEOUT_MS)) as address, httpx.Client(timeout=PATIENCE_S) as client:

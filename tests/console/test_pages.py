@@ -135,7 +135,7 @@ async def test_a_search_goes_through_the_partitions_step_by_step_and_says_how_fa
 
 
 async def test_a_look_of_a_search_reads_no_more_of_a_topic_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a look asks the cluster for is bounded in bytes and in partitions, whatever is found."""
+    """The bytes and partitions that a look reads are bounded, whatever is found."""
     read: list[int] = []
 
     class Counting(Reader):
@@ -332,7 +332,7 @@ async def test_a_topic_of_a_hundred_partitions_shows_its_figures() -> None:
 async def test_topics_whose_partitions_are_too_many_to_be_summed_up_leave_the_others_their_figures(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a page may sum up goes to the topics in their order, and one that is too large takes nothing of it."""
+    """The limit on summed partitions is spent on the topics in order; a topic that is too large takes none of it."""
     monkeypatch.setattr(pages, "_PARTITIONS_SUMMED", 3)
     async with console(cluster.bootstrap) as client:
         topics = text_of((await client.get("/topics")).text)
@@ -354,7 +354,7 @@ async def test_every_number_has_a_legend(cluster: Cluster, path: str) -> None:
 
 
 class _Troubled(Reader):
-    """A cluster with a partition that nobody leads, and a group that is gone when it is asked for."""
+    """A cluster with a partition without a leader, and a group that is gone when it is asked for."""
 
     async def topics(self, names: Sequence[str]) -> list[TopicDescription]:
         def without_leader(topic: TopicDescription) -> TopicDescription:

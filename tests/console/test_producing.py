@@ -84,7 +84,7 @@ async def test_a_record_is_written_as_it_was_typed() -> None:
     ],
 )
 async def test_what_cannot_be_written_is_said_and_what_was_typed_is_kept(fields: dict[str, str], why: str) -> None:
-    """Nothing is written, and nobody types it again."""
+    """Nothing is written, and the form keeps its values."""
     with Broker() as broker:
         broker.create_topic("orders")
         async with patient(broker) as client:
@@ -178,7 +178,7 @@ async def test_a_console_has_so_many_transactions_open_and_no_more(monkeypatch: 
 
 
 async def test_a_console_that_may_not_write_says_why_and_shows_no_form() -> None:
-    """Read-only, or reached by others: its own sentence each, on the page and to whoever sends a form all the same."""
+    """Read-only, or reached by others: each has its own sentence, on the page and in the answer to a form."""
     with Broker() as broker:
         for read_only, no_writing, why in (
             (True, "", "--read-only"),
@@ -193,7 +193,7 @@ async def test_a_console_that_may_not_write_says_why_and_shows_no_form() -> None
 
 @pytest.mark.parametrize("headers", [{}, {"origin": "http://evil.example"}, {"origin": "null"}])
 async def test_a_form_of_another_site_writes_nothing(headers: dict[str, str]) -> None:
-    """Nor does one without an Origin, by which a browser says whose it is."""
+    """A form is refused without an Origin too: that header names the site that sent it."""
     with Broker() as broker:
         broker.create_topic("orders")
         async with patient(broker) as client:
@@ -228,7 +228,7 @@ def test_without_the_option_only_a_console_of_this_machine_alone_writes(
 async def test_a_form_that_is_too_large_or_broken_is_refused(
     monkeypatch: pytest.MonkeyPatch, body: bytes, why: str
 ) -> None:
-    """Before anything of it is used."""
+    """The form is refused before any field is used."""
     monkeypatch.setattr(forms, "MOST_BYTES", 64)
     with Broker() as broker:
         async with patient(broker) as client:

@@ -45,7 +45,7 @@ WORDS = {
 OUTCOMES = {state: re.sub(" of of-.*", "", words) for state, words in WORDS.items()}
 """Where the partitions are not asked for."""
 STEPS = {state: outcome.removesuffix(", waiting for markers") for state, outcome in OUTCOMES.items()}
-"""Of what was logged, whatever has come since."""
+"""The outcome of each logged step, whatever has come since."""
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def broker() -> Iterator[Broker]:
 
 
 def get(broker: Broker, address: str) -> str:
-    """What a reader sees of a page of the console, and the addresses that its buttons lead to."""
+    """Return the text of a page of the console, and the addresses of its buttons."""
 
     async def load() -> str:
         async with console(broker.bootstrap_servers) as client:
@@ -139,7 +139,7 @@ def find_hanging(broker: Broker, _: str) -> str:
 
 
 def doctor(broker: Broker, state: str) -> str:
-    """As of 90 s later: which is longer than the doctor likes."""
+    """Run the doctor 90 s later, which is longer than it tolerates; return the rows of this state."""
     now_ns = time.time_ns() + 90_000_000_000
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(doctor_module, "time", SimpleNamespace(time_ns=lambda: now_ns, perf_counter=time.perf_counter))
@@ -226,7 +226,7 @@ TABLE: dict[Callable[[Broker, str], str], dict[str, tuple[str, ...]]] = {
     test_api: BADGES,
 }
 NEVER = {"Ongoing": ("Decided", "hangs and")}
-"""What no place says of an open one. And of all others: a timeout, or a way to abort it."""
+"""Words that no place shows of an open transaction; below, of any other: a timeout, or a way to abort it."""
 NEVER_OF_OTHERS = (
     "of 15 min 0 s",
     "/fence?id=",
