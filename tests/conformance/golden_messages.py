@@ -1,9 +1,9 @@
-"""What Apache Kafka's own generated classes read and write, recorded, so that nobody needs Java to check against them.
+"""What Apache Kafka's own generated classes read and write, recorded, so that checking against them needs no Java.
 
 `answers/golden_messages.jsonl.gz` holds for each message in each version one instance with nearly every field set: the
 bytes as Kafka writes them, and the JSON that Kafka prints after reading them; and the bytes of a message as Kafka
-constructs it, null where a version cannot carry that. Its first line tells which Kafka they come from. To record anew,
-with Java and Kafka's jars:
+constructs it, null where a version cannot carry that. Its first line names the Kafka that they come from. To record
+again, with Java and Kafka's jars:
 
     ONCELOG_KAFKA_LIBS=DIRECTORY python -m tests.conformance.golden_messages
 """

@@ -51,7 +51,7 @@ async def make_past(bootstrap: str) -> None:
 
 
 async def shown(bootstrap: str) -> dict[str, Any]:
-    """What clients see, as JSON has it."""
+    """Collect what clients see, as JSON has it."""
     async with Admin(bootstrap) as admin:
         names = sorted(await admin.list_topics(include_internal=True))
         topics = {

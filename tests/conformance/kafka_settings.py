@@ -1,4 +1,4 @@
-"""The settings of Apache Kafka 4.3 with their types and defaults, as its own classes tell them.
+"""The settings of Apache Kafka 4.3 with their types and defaults, as its own classes list them.
 
 Recorded in `answers/kafka_settings.tsv`: `ONCELOG_KAFKA_LIBS=DIRECTORY python -m tests.conformance.kafka_settings`
 writes it.
@@ -13,7 +13,7 @@ RECORDED = Path(__file__).parent / "answers" / "kafka_settings.tsv"
 _PROGRAM = Path(__file__).with_name("KafkaSettings.java")
 
 RECORDED_CLIENTS = RECORDED.with_name("kafka_client_settings.tsv")
-"""What `KafkaClientSettings.java` says of the clients: whose, and the name."""
+"""The names of client settings, each with the kind of client, as `KafkaClientSettings.java` prints them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class KafkaSetting:
 
 
 def kafka_settings(kind: str) -> dict[str, KafkaSetting]:
-    """By name; `kind` is "broker" or "topic"."""
+    """Return the recorded settings by name; `kind` is "broker" or "topic"."""
     found: dict[str, KafkaSetting] = {}
     for line in RECORDED.read_text(encoding="utf-8").splitlines():
         of_kind, name, type_name, default = line.split("\t")
@@ -42,7 +42,7 @@ def client_settings(owner: str) -> set[str]:
 
 
 def asked() -> str:
-    """What Kafka's jars say now."""
+    """Run the program on Kafka's jars and return what it prints."""
     command = ["java", "-cp", f"{os.environ['ONCELOG_KAFKA_LIBS']}/*", str(_PROGRAM)]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 

@@ -19,7 +19,7 @@ from tests.support.kafka import Kafka
 
 ANSWERS = Path(__file__).parent / "answers"
 Differences = Mapping[str, tuple[str, object]]
-"""By question: why we answer otherwise, and what."""
+"""The answers that differ on purpose, by question: the reason, and our answer."""
 
 
 class Broker(Protocol):
@@ -29,7 +29,7 @@ class Broker(Protocol):
 
 
 Conversation = Callable[[Any, int], Iterable[tuple[str, Any]]]
-"""Of a broker, and the time on the wall in milliseconds: each question with what counts of its answer."""
+"""Given a broker and the wall time in milliseconds, yields each question with the relevant part of its answer."""
 
 
 def _connected(kafka: Kafka) -> WireBroker:
@@ -43,9 +43,9 @@ class Recording:
     conversation: Conversation
     differences: Differences = field(default_factory=dict)
     section: str | None = None
-    """Of a file with several conversations."""
+    """The section of a file with several conversations."""
     level: str | None = None
-    """Of transaction.version. At 1 a file has what Kafka says otherwise than at 2."""
+    """The level of transaction.version. At level 1 a file has only the answers that differ from level 2."""
     ours: Callable[[], Any] = VirtualBroker
     connected: Callable[[Kafka], Any] = _connected
     features: Sequence[str] = ()
@@ -80,7 +80,7 @@ class Recording:
         return [name for name, (_, answer) in self.differences.items() if known[name] == self.spelt(answer)]
 
     def ask(self, directory: Path) -> None:
-        """Hold the conversation with Kafka; its answers are as they were, or written down anew."""
+        """Hold the conversation with Kafka; its answers are as recorded, or are recorded again."""
         kafka = Kafka(directory, self.features, static_quorum=self.static_quorum, overrides=self.overrides)
         try:
             broker = self.connected(kafka)

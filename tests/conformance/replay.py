@@ -1,4 +1,4 @@
-"""Replays the published frames to a broker and tells where it answers otherwise than Apache Kafka 4.3.
+"""Replays the published frames to a broker and reports where it answers otherwise than Apache Kafka 4.3.
 
     python -m tests.conformance.replay HOST:PORT [CONVERSATION…]
 

@@ -41,7 +41,7 @@ Key = tuple[str, int]
 _GROUP_RESOURCE = 32
 _STEP_MS = 100
 SPREADS_MS = 500
-"""Until a broker has learnt of what another part of it has decided."""
+"""The time within which a broker's other parts learn of a decision."""
 _STEPS = 200
 _NO_TOPIC = UUID(int=99)
 

@@ -4,8 +4,8 @@
 
 Owns: what of a request depends on the broker (producer ids, the time, the checksum over both), what of an answer counts
 (error codes, epochs, offsets, states, whose producer id), and which requests are sent again until their answer fits.
-`test_against_kafka` holds our broker to Kafka's answers, so the frames are taken from it; what it answers
-otherwise on purpose is expected of nobody.
+`test_against_kafka` holds our broker to Kafka's answers, so the frames are taken from it; what it answers otherwise on
+purpose is expected of no broker.
 """
 
 import gzip
@@ -71,7 +71,7 @@ class Tape:
         self.broker.let_pass(delay_ms)
 
     def steps_of(self, question: str) -> list[Step]:
-        """What was sent since the last question. All but the request that is the question may be sent again."""
+        """Return the steps since the last question. All but the request that is the question may be sent again."""
         steps, self._steps = self._steps, []
         asked = [step for step in steps if step["api"] not in _LOOKS] or steps
         differs = question in DIFFERENCES.get(self.conversation, {})

@@ -96,7 +96,7 @@ class Lived:
     """An idempotent producer that has sent to `large` before the clean stop."""
     held_offset: int
     directory: Path
-    """What was adopted after each stop, below its name."""
+    """The directory below which each stop's adopted data has a name."""
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """We answer as Apache Kafka 4.3 does: conversations held with it and written down, held with us each time.
 
-With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again; ONCELOG_RECORD=1 writes the
-file in `answers` anew.
+With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again; ONCELOG_RECORD=1 rewrites the
+file in `answers`.
 """
 
 from pathlib import Path

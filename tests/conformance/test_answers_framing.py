@@ -2,7 +2,7 @@
 
 `answers/framing_answers.json` is what Kafka 4.3.0 did: one KRaft node on loopback, PLAINTEXT, each row on a connection
 of its own. With its jars at hand (ONCELOG_KAFKA_LIBS) the test that is marked `kafka` asks it again; ONCELOG_RECORD=1
-writes the file anew. Where this broker differs, the row stands in DIFFERENT with the reason.
+rewrites the file. Where this broker differs, the row stands in DIFFERENT with the reason.
 """
 
 import json

@@ -44,7 +44,7 @@ QUOTA_ENTITIES = (
 CONNECTIONS = "connection_creation_rate=1000"
 
 Command = tuple[tuple[str, ...], tuple[str, ...]]
-"""What comes before the broker's address, and what after."""
+"""The words before the broker's address, and the words after it."""
 COMMANDS: tuple[Command, ...] = (
     (TOPICS, ("--create", "--topic", TOPIC, "--partitions", "2")),
     ((CLUSTER, "cluster-id"), ()),
@@ -123,7 +123,7 @@ def without_noise(answer: str) -> str:
 
 
 def files(directory: Path) -> dict[str, str]:
-    """What the tools read, by the name that the commands give it."""
+    """Write the files that the tools read; return their paths by the names that the commands give them."""
 
     def on(broker: int) -> object:
         partitions = [{"topic": TOPIC, "partition": index, "replicas": [broker]} for index in (0, 1)]

@@ -28,7 +28,7 @@ Row = tuple[str, str | None]
 
 
 def scenes() -> Iterator[tuple[str, list[str]]]:
-    """Those that a client can play: of transactions alone, none of them empty; when to compact is the broker's."""
+    """The scenes that a client can play: transactions alone, none of them empty; the broker decides when to compact."""
     for name, (script, _) in SCENES.items():
         steps = [step for step in script.split() if step not in "/~" and not step.startswith("f=")]
         if all(_STEP.match(step) for step in steps) and "of nothing" not in name:
@@ -36,7 +36,7 @@ def scenes() -> Iterator[tuple[str, list[str]]]:
 
 
 def play(bootstrap: str) -> dict[str, list[Row]]:
-    """What is left of each scene once no tombstone is."""
+    """Play the scenes; return the rows left of each once its tombstones are gone."""
     chosen = {f"scene-{number}": steps for number, (_, steps) in enumerate(scenes())}
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(topic, 1, 1, config=_TOPIC) for topic in chosen]).values():

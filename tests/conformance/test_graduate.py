@@ -236,7 +236,7 @@ def test_what_a_kill_left_goes_along_in_place(tmp_path: Path) -> None:
         run(until_groups_are_loaded(bootstrap, len(before.groups)))
         assert run(observe(bootstrap)) == before
         assert run(jobs_left(bootstrap)) == dict.fromkeys(LEFT, 2)
-        # Kafka 4.3 lets no second producer take over what is prepared; whoever knows its id and epoch can end it.
+        # Kafka 4.3 lets no second producer take over what is prepared; any client with its id and epoch can end it.
         wire = WireBroker(bootstrap)
         end = EndTxnRequest("mover", prepared.producer_id, prepared.producer_epoch, committed=True)
         assert wire.ask(end, 4).error_code == 0

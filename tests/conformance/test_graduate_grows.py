@@ -1,4 +1,4 @@
-"""After a graduation the cluster grows by Kafka's own means, and our client and commands go on against it."""
+"""After a graduation the cluster grows by Kafka's own means, and our client and commands work against it."""
 
 import asyncio
 import json
@@ -83,7 +83,9 @@ def tool(name: str, *arguments: str | Path) -> None:
 
 
 async def reassign(bootstrap: str, replicas: list[int], directory: Path) -> None:
-    """By kafka-reassign-partitions.sh, until every partition has these replicas in sync and is led by the first."""
+    """Move every partition by kafka-reassign-partitions.sh; wait until these replicas are in sync and the first one
+    leads.
+    """
     async with Admin(bootstrap) as admin:
         places = [
             {"topic": topic.name, "partition": partition.partition, "replicas": replicas}

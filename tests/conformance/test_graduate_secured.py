@@ -1,5 +1,5 @@
 """`oncelog graduate` of a broker with TLS, logins and rights: on Apache Kafka the same clients get in with what they
-have, may do what they might, and nobody else.
+have, may do what they might, and no other client may.
 """
 
 import time
@@ -53,7 +53,7 @@ class Moved:
         return address, {**options, **login}
 
     def with_signed_token(self) -> tuple[str, dict[str, Any]]:
-        """Of alice."""
+        """The address and options with a token that the issuer has signed for alice."""
         address, options = self.at("SASL_SSL")
         return address, {
             **options,
@@ -158,7 +158,7 @@ def produce(place: tuple[str, dict[str, Any]], value: bytes, transactional_id: s
 
 
 def consume(place: tuple[str, dict[str, Any]], count: int) -> list[bytes | None]:
-    """As a member of a group, from where it has committed."""
+    """Consume as a member of a group, from the committed offset."""
     address, options = place
     found: list[bytes | None] = []
     reading: Any = {"group_id": "readers", "auto_offset_reset": "earliest", **options}

@@ -69,14 +69,14 @@ def in_the_words_of(question: str, error: str) -> str:
     versions = re.findall(r"(\w+),? v(\d+)", question)
     if error != "PRODUCER_FENCED" or not versions:
         return error
-    # Earlier ones tell how the state was brought about; a question of `resumed` has the version alone.
+    # Earlier ones say how the state was brought about; a question of `resumed` has the version alone.
     api, version = versions[-1]
     since = _FENCED_SINCE.get(api, _FENCED_SINCE["InitProducerId"])
     return error if int(version) >= since else "INVALID_PRODUCER_EPOCH"
 
 
 def state_after(cell: Cell, outcome: str, place: Asked) -> str | None:
-    """As it is described afterwards, when no markers are on their way; None where the question does not say."""
+    """Return the state as described once no markers are on their way; None where the question does not determine it."""
     life, state, _ = cell
     logged = re.search(r"(Empty|Ongoing|PrepareCommit|PrepareAbort) (\d+)( of)?( \+)?", outcome)
     state = state.removeprefix("pending ")
@@ -134,7 +134,7 @@ def test_each_cell_was_asked_or_says_why_it_was_not() -> None:
 
 
 def test_each_line_of_the_tables_of_a_partition_that_kafka_was_asked_is_as_kafka_answered() -> None:
-    """The others: a transactional batch of an epoch that nobody was given, and the last epoch."""
+    """Left out are a transactional batch of an epoch that no producer was given, and the last epoch."""
     batches = {batch_question(*line[:5]): line[5] for line in lines_of_batches()}
     markers = {marker_question(*line[:4]): line[4] for line in lines_of_markers()}
     told = {name: literal_eval(answer) for name, answer in ANSWERS["partitions", "2"].items()}

@@ -26,7 +26,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "compare" / "transcripts.md"
 
 
 def differences(conversation: str, broker: VirtualBroker, spoil: Callable[[bytes], bytes] = bytes) -> dict[str, str]:
-    """What differs when the frames go to a broker in memory; `spoil` is done to each answer."""
+    """Send the frames to a broker in memory and return what differs; `spoil` is applied to each answer."""
     dispatcher = Dispatcher(broker.broker)
 
     def ask(frame: bytes) -> bytes:
@@ -51,7 +51,7 @@ def test_our_broker_answers_the_frames_as_kafka_did(conversation: str) -> None:
 
 
 def test_the_frames_are_those_of_the_conversation() -> None:
-    """The smallest of them, written anew."""
+    """The smallest conversation, written again, gives the same frames."""
     assert list(replay.steps("appends")) == [json.loads(json.dumps(step)) for step in tape.tape("appends")]
 
 
@@ -80,15 +80,16 @@ def test_the_documentation_counts_the_answers_and_explains_each_key_of_a_frame()
 
 @pytest.mark.slow
 def test_a_broker_at_another_level_is_found_out() -> None:
-    """What differs there between the levels of transaction.version differs in the frames as well: the retry of an
-    instance, and the producer whose transaction timed out."""
+    """The questions that differ between the levels of transaction.version differ in the frames as well: the retry of an
+    instance, and the producer whose transaction timed out.
+    """
     found = differences("transactions", virtual_broker("transactions", "1"))
     assert found
     assert all(question.startswith(("resumed: ", "timeouts: ", "on the way")) for question in found)
 
 
 def test_an_answer_with_one_wrong_code_is_found_out() -> None:
-    """Whatever question it is the answer to: nearly each has a code."""
+    """Nearly each answer has an error code; a wrong one is found whichever question it answers."""
     wrong = 0
     for step in replay.steps("appends"):
         size = max((at + len(data) // 2 for at, data in step.get("expect", ())), default=0)

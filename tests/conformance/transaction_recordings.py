@@ -1,7 +1,7 @@
 """The recordings about transactions, under both levels of transaction.version, and where we differ from Kafka.
 
 `answers/transaction_answers.json` is what Kafka said, by conversation; what it says otherwise at level 1 stands beside
-it. docs/compare/transcripts.md tells how to ask another broker.
+it. docs/compare/transcripts.md says how to ask another broker.
 """
 
 from collections.abc import Callable, Iterator

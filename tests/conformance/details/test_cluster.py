@@ -100,7 +100,7 @@ def test_detail_31_a_member_first_gets_an_id_from_version_4_on_and_joins_with_it
     if version >= 4:
         assert answer.error_code == E.MEMBER_ID_REQUIRED
         assert answer.member_id
-        # Null from version 7 on, which could not be told before.
+        # Null from version 7 on, which earlier versions cannot express.
         assert answer.protocol_name == (None if version >= 7 else "")
         answer = broker.ask(join(answer.member_id), version)
     assert answer.error_code == E.NONE

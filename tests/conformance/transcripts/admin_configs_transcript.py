@@ -144,8 +144,9 @@ def resources(broker: Broker) -> Told:
 
 
 def node_ids(broker: Broker) -> Told:
-    """What is a number to Java's Integer.parseInt, and what is not. Ours cuts long texts short, so only their
-    beginnings count."""
+    """Texts that are or are not a number to Java's Integer.parseInt. Our message cuts long texts short, so only their
+    beginnings count.
+    """
     for text in ("+1", "01", "-1", "+-1", "-", "+", " 1", "1_0", "\u0661", "2147483648", "1" * 5_000):
         name = f"{text[:12]}, {len(text)} long" if len(text) > 12 else repr(text)
         for kind in (BROKER, LOGGER):

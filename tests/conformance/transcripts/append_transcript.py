@@ -1,4 +1,4 @@
-"""A conversation about what a partition takes from producers, plain and transactional, and what it tells of them.
+"""A conversation about what a partition takes from producers, plain and transactional, and what it reports about them.
 
 Owns: sequences, epochs, markers from outside, DescribeProducers, DescribeTransactions and ListTransactions, by both
 protocols (KIP-98 with verification; KIP-890's part 2). Offsets count here: each part writes to a topic of its own.
@@ -142,7 +142,7 @@ def classic(talk: Conversation) -> Told:
 
 
 def made_up(talk: Conversation) -> Told:
-    """An epoch that nobody was given."""
+    """A batch with an epoch that no producer was given."""
     for version in (VERIFIED, IMPLICIT):
         topic = talk.create_topic(f"made-up-{version}")
         producer = talk.started(f"made up {version}")

@@ -41,7 +41,7 @@ SETTINGS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found=true",
 )
-"""Until the first rules exist everybody may write them."""
+"""Settings that let every user write rules until the first rules exist."""
 _PAUSE_MS = 400
 """Kafka's broker learns of a rule a little after its controller."""
 _DENIALS = frozenset(code for code in ErrorCode if code.name.endswith("AUTHORIZATION_FAILED"))
@@ -62,7 +62,7 @@ class Question(NamedTuple):
     request: Any
     version: int
     shows: bool = False
-    """What an allowed answer contains depends on rights, too."""
+    """Whether the content of an allowed answer depends on rights, too."""
 
 
 # --- rights -----------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def _name_of(right: Right | None) -> str:
 
 
 def conversation(broker: TwoClients) -> Iterator[tuple[str, Any]]:
-    """For each question: each answer, with the versions in which and the rights with which it is given."""
+    """Yield each question with its answers, each with the versions in which and the rights with which it is given."""
     ids = _prepare(broker)
     found: dict[str, dict[str, dict[int, str]]] = {}
     for right in RIGHTS:
@@ -202,7 +202,7 @@ def _keep_groups(broker: TwoClients) -> None:
 
 
 def told(response: Any, ids: dict[str, UUID], shows: bool) -> str:
-    """What counts of an answer."""
+    """Return the part of an answer that is compared."""
     if response is None:
         return "closed"
     if not shows and not _is_denied(response):

@@ -25,7 +25,7 @@ SETTINGS = (
     "offsets.topic.num.partitions=5",
     "transaction.state.log.num.partitions=5",
 )
-"""What Kafka is started with, where it means something here."""
+"""The settings that Kafka is started with and that have a meaning here."""
 _OF_THE_MACHINE = frozenset(
     (
         "advertised.listeners",

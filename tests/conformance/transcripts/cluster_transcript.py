@@ -266,7 +266,9 @@ def quotas() -> Questions:
 
 
 def scram() -> Questions:
-    """What is refused, then users who come, change and go; their descriptions would race with Kafka's controller."""
+    """Refused changes, then users that are added, changed and deleted; their descriptions would race with Kafka's
+    controller.
+    """
     some = describe_scram.UserName(name="user")
     yield "describe one", describe_scram.DescribeUserScramCredentialsRequest(users=[some]), range(1)
     yield "describe one twice", describe_scram.DescribeUserScramCredentialsRequest(users=[some] * 2), range(1)
@@ -455,4 +457,4 @@ def transactions() -> Questions:
 
 
 FEATURES_OFF = ("share.version=0", "streams.version=0")
-"""What Kafka is formatted with when it is asked."""
+"""The features with which Kafka is formatted for the recording."""

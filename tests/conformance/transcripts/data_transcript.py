@@ -199,7 +199,7 @@ def sessions(broker: Broker, topic_id: UUID) -> Told:
 
 
 def waits(broker: Broker, topic_id: UUID) -> Told:
-    """Which fetches wait for data."""
+    """Fetches that wait for data, and fetches that do not."""
     for name, offsets, fields in (
         ("at the end", {(topic_id, 0): 12}, {}),
         ("for no byte at all", {(topic_id, 0): 12}, {"min_bytes": 0}),
@@ -271,7 +271,7 @@ def leader_epochs(broker: Broker, topic_id: UUID) -> Told:
 
 
 def made_anew(broker: Broker, topic_id: UUID) -> Told:
-    """What a session by id and one by name say of a topic that goes and comes again."""
+    """A session by id and one by name, on a topic that is deleted and created again."""
     old_id = _create(broker, "again", 4)
     names: dict[Any, str] = {old_id: "old", "again": "by name"}
     readers = []
@@ -297,7 +297,7 @@ _WHOLE = "Kafka fills the limit with a part of one more batch, which clients dro
 
 
 def _read(*partitions: tuple[int, int, int]) -> object:
-    """What a Fetch returned: (partition, high watermark, bytes) of each."""
+    """A Fetch's expected answer, from (partition, high watermark, bytes) of each partition."""
     each = [("data", index, "NONE", (end, end, 0), None, size, (-1, -1), -1) for index, end, size in partitions]
     return ("NONE", False, each, 0)
 

@@ -21,7 +21,7 @@ LAST_EPOCH = 2**15 - 2
 _FENCE = LAST_EPOCH + 1
 _VERIFY = ("AddPartitionsToTxn v4, verify", "AddPartitionsToTxn v5, verify")
 _NOTHING_TO_END = (*_VERIFY, *(f"EndTxn v{version}" for version in range(5)), "EndTxn v5, commit")
-"""What changes nothing where nothing is open, even if the producer asks."""
+"""Requests that change nothing where nothing is open, even if the producer sends them."""
 _SAME = ("AddPartitionsToTxn v3, the same partition", "AddPartitionsToTxn v5, the same partition")
 _INIT = "InitProducerId"
 
@@ -41,7 +41,7 @@ def _current(producer: Producer) -> Producer:
 
 
 def _ask(place: str, who: str, producer: Producer, *, only: tuple[str, ...] = ("",), but: tuple[str, ...] = ()) -> Told:
-    """What changes nothing: the questions that begin with `only`, without those that begin with `but`."""
+    """Ask what changes nothing: the questions that begin with `only`, without those that begin with `but`."""
     for question, asked in decided():
         if question.startswith(only) and not (but and question.startswith(but)):
             yield f"{place}, {who}, {question}", (asked(producer), producer.settled())
@@ -101,7 +101,7 @@ def by_ends(broker: Broker, wall_ms: int) -> Told:
 
 
 def _open_at_the_last_epoch(producer: Producer) -> Told:
-    """A transaction of partition 0. Whoever asks for a new pair would end it."""
+    """A transaction of partition 0 is open. A request for a new identity would end it."""
     place = "Ongoing"
     yield from _ask(place, "the producer", producer, only=(*_VERIFY, *_SAME))
     for who, epoch in (("an epoch before", -1), ("two epochs before", -2), ("a later epoch", 1)):

@@ -290,7 +290,7 @@ def prepare(bootstrap: str) -> None:
     for topic in broker.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 5).topics:
         if topic.error_code:
             raise AssertionError(topic)
-    # A broker of Kafka tells of a new topic, and of its leader, a little later.
+    # A broker of Kafka reports a new topic, and its leader, a little later.
     for name in (TOPIC, "empty"):
         for _ in range(100):
             (found,) = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 8).topics
@@ -357,7 +357,7 @@ def _read(connection: socket.socket, size: int) -> bytes | None:
 
 
 def _text(api: ApiKey, version: int, answer: bytes) -> str:
-    """What counts of an answer; what belongs to one cluster alone (ids, addresses, offsets) is left out."""
+    """The comparable part of an answer; what belongs to one cluster alone (ids, addresses, offsets) is left out."""
     if api is ApiKey.API_VERSIONS and int.from_bytes(answer[4:6], "big"):
         return (
             "api_versions in the shape of v0: " + answer[4:].hex() if version == 0 else _decoded(api, version, answer)

@@ -147,7 +147,7 @@ def _left(broker: Broker, member: Member) -> Any:
 
 
 def nowhere(broker: Broker) -> Told:
-    """Before anybody has asked for a coordinator."""
+    """Requests before any client has asked for a coordinator."""
     _create(broker, TOPIC, "read")
     yield from _everything(broker, "nowhere")
     _find_coordinators(broker)
@@ -193,7 +193,7 @@ def _leave_vacant(broker: Broker) -> Consumer:
         for topic in (TOPIC, "read"):
             generation_id, member_id = member.generation_id, member.member_id
             commit(broker, 1, topic=topic, group_id=group_id, generation_id=generation_id, member_id=member_id)
-    # One that has been told to join again and does not: nothing is settled.
+    # A member that was asked to join again and does not: nothing is settled.
     Member(broker, "late", group_id="reading-prepares", join_version=3, protocols=READS_READ).send_join()
     _stable(broker, "connecting", protocol_type="connect").commit(1)
     commit(broker, 1, group_id="modern")
@@ -241,7 +241,7 @@ def topics(broker: Broker) -> Told:
 
 
 def vanished(broker: Broker) -> Told:
-    """Somebody deletes `__consumer_offsets`: no group was ever there."""
+    """`__consumer_offsets` is deleted: no group was ever there."""
     member = _stable(broker, "stable", protocols=READS_TOPIC)
     member.commit(5)
     waits = _stable(broker, "prepares", protocols=READS_TOPIC)

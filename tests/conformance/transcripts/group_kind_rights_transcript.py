@@ -86,7 +86,7 @@ class _Talk(GroupTalk, OffsetTalk):
 
 
 def conversation(broker: TwoClients) -> Told:
-    """For each question each answer, with the rights by which it is given; `broker` must be fresh."""
+    """Yield each question with its answers, each with the rights by which it is given; `broker` must be fresh."""
     found: dict[str, dict[str, list[str]]] = {}
     for question, said, answer in _asked(broker):
         found.setdefault(question, {}).setdefault(repr(answer), []).append(said)
@@ -161,7 +161,7 @@ def offsets(client: _Talk) -> Told:
 
 
 def _denied(answer: Any) -> Any:
-    """Of offsets that are described: the group's error, and the error of each topic."""
+    """The comparable part of described offsets: the group's error, and the error of each topic."""
     _, error, message, found = answer
     return error, message, [(topic, shown, *rest[-2:]) for topic, shown, *rest in found]
 

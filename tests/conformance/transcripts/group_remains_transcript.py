@@ -144,7 +144,7 @@ def _its_member_is_silent(broker: Broker, group_id: str) -> None:
 
 
 def _its_member_never_joins(broker: Broker, group_id: str) -> None:
-    """It was told its id."""
+    """The member has an id, and does not join with it."""
     assert _member(broker, group_id).member_id
 
 

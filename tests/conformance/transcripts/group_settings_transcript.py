@@ -107,7 +107,7 @@ def changes(broker: Broker) -> Told:
 
 
 def of_groups(broker: Broker) -> Told:
-    """What the groups themselves change nothing about."""
+    """Settings of groups, which the groups' own state does not change."""
     talk = StreamsTalk(broker)
     talk.prepare(log=1)
     talk.join("share-group", "m", "log")

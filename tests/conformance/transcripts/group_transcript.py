@@ -371,7 +371,7 @@ def transactions(broker: Broker) -> Told:
 
 
 def _settled(broker: Broker) -> tuple[Any, ...]:
-    """What a reader finds once the markers have come."""
+    """Fetch the stable offsets, once the markers have arrived."""
     while True:
         fetched = _fetched(broker, "transactions", [0], stable=True)
         if "UNSTABLE_OFFSET_COMMIT" not in repr(fetched):

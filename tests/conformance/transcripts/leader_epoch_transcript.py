@@ -42,7 +42,8 @@ _IDLE = {
 }
 """Where nothing was appended in an epoch yet."""
 # Kafka writes a file for each partition at each start. Ours comes with the first record of an epoch, since 10,000
-# partitions that nobody writes to shall not delay a start.
+# Kafka writes a file for each partition at each start. Ours comes with the first record of an epoch, so that 10,000
+# idle partitions do not delay a start.
 DIFFERENCES: Differences = {
     f"{life}: {log}: in the file, without records": ("a start alone writes no file of a partition", [])
     for life, logs in _IDLE.items()
@@ -60,7 +61,7 @@ class LivingBroker(Protocol):
     def kill(self) -> None: ...
 
     def epoch_file(self, topic: str, partition: int) -> str | None:
-        """What stands in `leader-epoch-checkpoint`; None without one."""
+        """The text of `leader-epoch-checkpoint`; None without the file."""
         ...
 
 
@@ -121,7 +122,7 @@ class _Talk:
         return self.broker.ask(MetadataRequest(topics=topics), 12).topics
 
     def epoch(self, partition: tuple[str, int]) -> int:
-        """Of the leader, as Metadata says."""
+        """The leader's epoch in Metadata."""
         (topic,) = (topic for topic in self.metadata() if topic.name == partition[0])
         epochs = {of.partition_index: of.leader_epoch for of in topic.partitions}
         epoch: int = epochs[partition[1]]

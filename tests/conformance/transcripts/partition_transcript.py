@@ -1,8 +1,8 @@
 """A conversation about what a partition takes: each line of the tables of batches and markers that frames bring about.
 
 Owns: how each state is brought about by requests, and which lines are left out: a transactional batch of an epoch that
-nobody was given never comes to the partition, since the coordinator refuses it, and the last epoch is 33,000 requests
-away. Every question has a partition and a transactional id of its own. Does not own: the tables
+no producer was given never reaches the partition, since the coordinator refuses it, and the last epoch is 33,000
+requests away. Every question has a partition and a transactional id of its own. Does not own: the tables
 (`tests.support.append_tables`).
 """
 
@@ -19,7 +19,7 @@ from tests.support.append_tables import BATCHES, KINDS, MARKERS, rows
 
 TOPIC = "partitions"
 EPOCH = 3
-"""That of the tables."""
+"""The epoch in the tables."""
 COORDINATOR_EPOCH = 5
 _LAST_SEQUENCE = 2**31 - 1
 _LATEST = -1

@@ -1,9 +1,9 @@
 """A conversation about transactions whose end is decided while their markers are on their way, as far as frames go.
 
 Owns: how frames hold a transaction there: one of its partitions takes no batch as large as a marker
-(`max.message.bytes`), which Apache Kafka's coordinator does not expect and so never goes on from. A broker that writes
-the marker all the same needs another way to hold it; whoever asks gives it (`HELD`). Every cell has a transactional id
-of its own, as in `transaction_transcript`.
+(`max.message.bytes`), which Apache Kafka's coordinator does not expect, and so never recovers from. A broker that
+writes the marker all the same needs another way to hold it; its test supplies one (`HELD`). Every cell has a
+transactional id of its own, as in `transaction_transcript`.
 """
 
 from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ def _prepared(opens_with: int, ends_with: int, commit: bool) -> Callable[[Conver
 
 
 def _ended(producer: Producer, commit: bool, version: int) -> Producer:
-    """The pair to go on with; one of its markers is still on its way."""
+    """End the transaction; return the producer with its next identity. One of its markers is still on its way."""
     answer = producer.end(commit, version)
     if (answer[0] if version >= 5 else answer) != "NONE":
         raise AssertionError(answer)

@@ -240,7 +240,7 @@ def _automatic(broker: Broker) -> Told:
 
 
 def _forget_connections(broker: Any) -> None:
-    """A throttled connection is not read from for as long as its client was told to wait."""
+    """Close the idle connections: a throttled one is not read from for the throttle time in its answer."""
     for connection in getattr(broker, "idle", ()):
         connection.close()
     getattr(broker, "idle", []).clear()

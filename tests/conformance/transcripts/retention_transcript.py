@@ -89,11 +89,11 @@ class Topic:
 
 
 Step = Callable[[Topic], Any]
-"""What it returns is told, unless that is None."""
+"""A step of a scene; its return value is part of the transcript, unless it is None."""
 
 
 def wait(topic: Topic) -> None:
-    """Until retention and compaction have looked at everything."""
+    """Wait until retention and compaction have looked at everything."""
 
 
 def look(topic: Topic) -> str:

@@ -145,7 +145,7 @@ def limit_of_two(talk: ShareTalk) -> Told:
 
 
 def redelivered(talk: ShareTalk) -> Told:
-    """What was released comes first."""
+    """Released records are delivered first."""
     _log(talk, "redelivered", 5, 5, 5)
     one, two = (ShareMember(talk, "redelivered", name, topic="redelivered") for name in ("one", "two"))
     yield "one", one.records(0, max_records=4, share_acquire_mode=STRICT)
@@ -257,7 +257,7 @@ def ranges(talk: ShareTalk) -> Told:
 
 
 def owners(talk: ShareTalk) -> Told:
-    """What another member has acquired."""
+    """Acknowledgements of records that another member has acquired."""
     _log(talk, "owners", 5, 5)
     one, two = (ShareMember(talk, "owners", name, topic="owners") for name in ("one", "two"))
     yield "one", one.records(0, max_records=5)

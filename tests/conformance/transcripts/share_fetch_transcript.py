@@ -85,7 +85,7 @@ def epochs(talk: ShareTalk) -> Told:
 
 
 def partitions(talk: ShareTalk) -> Told:
-    """Which partitions a session has, and what is said of each."""
+    """The partitions of a session, and the answer about each."""
     for index in (0, 1, 2):
         talk.produce("log", 2, partition=index)
     talk.ready("partitions", "log", "other")
@@ -112,7 +112,7 @@ def partitions(talk: ShareTalk) -> Told:
 
 
 def final(talk: ShareTalk) -> Told:
-    """What a last request does."""
+    """The effects of a session's last request."""
     talk.produce("other", 6)
     talk.ready("final", "other")
     member, next_member = (ShareMember(talk, "final", name, topic="other") for name in ("m", "next"))

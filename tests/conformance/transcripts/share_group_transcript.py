@@ -181,7 +181,9 @@ def one_member(talk: GroupTalk) -> Told:
 
 
 def members(talk: GroupTalk) -> Told:
-    """Who has which partition, and who has more of them, depends on the order of hash tables."""
+    """Several members; which of them has which partition depends on the order of hash tables, so only the counts are
+    compared.
+    """
     group = "several"
 
     def shared() -> Any:

@@ -75,7 +75,7 @@ class LogTalk(ShareTalk):
 
 
 def _all(member: ShareMember) -> list[tuple[int, int, int]]:
-    """What is acquired until there is no more. An answer may be empty where Kafka finds its next offset deleted."""
+    """Acquire until there is no more. An answer may be empty where Kafka finds its next offset deleted."""
     found: list[tuple[int, int, int]] = []
     for _ in range(_FETCHES):
         for place in member.records(0, max_wait_ms=SOON_MS):
@@ -133,7 +133,7 @@ def committed(talk: LogTalk) -> Told:
 
 
 def open_transaction(talk: LogTalk) -> Told:
-    """What is behind the last stable offset."""
+    """Records behind the last stable offset."""
     for level in ("read_uncommitted", "read_committed"):
         topic = f"open.{level}"
         member = talk.topic(topic, 2, share_isolation_level=level)

@@ -82,7 +82,7 @@ class OffsetTalk(ShareTalk):
 
 
 def nowhere(talk: OffsetTalk) -> Told:
-    """Of groups of which nothing is known."""
+    """Requests about groups of which nothing is known."""
     for group_id in ("nobody", "", " "):
         yield f"{group_id!r}, all", talk.offsets(group_id)
         yield f"{group_id!r}, some", talk.offsets(group_id, {"log": [1, 0], "gone": [0], "": [0]})

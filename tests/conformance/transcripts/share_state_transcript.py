@@ -149,7 +149,7 @@ class StateTalk(ShareTalk):
 
 
 def without_topic(talk: StateTalk) -> Told:
-    """Before `__share_group_state` exists."""
+    """Requests before `__share_group_state` exists."""
     yield "unknown topic", talk.each(("no topic", 0))
     yield "no topic id", talk.each(("zero", 0))
     made = UUID(int=77)
@@ -273,7 +273,7 @@ def batches(talk: StateTalk) -> Told:
 
 
 def starts(talk: StateTalk) -> Told:
-    """What a start offset that moves leaves of the batches."""
+    """The batches that are left when the start offset moves."""
     talk.group_id = "starts"
     yield "made", talk.initialize(("log", 0), start_offset=-1)
     for offset, complete, said in (

@@ -89,7 +89,7 @@ def _await(broker: Broker, name: str) -> None:
 
 
 def _said(answer: Any) -> Any:
-    """What counts of an answer to a heartbeat."""
+    """The comparable part of an answer to a heartbeat."""
     if answer.error_code:
         return _name(answer.error_code), answer.error_message
     assigned = (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)

@@ -72,7 +72,7 @@ def _partitions(talk: GroupTalk, *topics: str) -> Any:
 
 
 def _configs(talk: GroupTalk, topic: str) -> Any:
-    """What is set of a topic's settings."""
+    """The settings of a topic that differ from the defaults."""
     asked = DescribeConfigsResource(resource_type=_TOPIC, resource_name=topic, configuration_keys=None)
     found = talk.ask(DescribeConfigsRequest(resources=[asked]), 4).results[0].configs
     return sorted((entry.name, entry.value) for entry in found if entry.config_source == 1)
@@ -342,7 +342,7 @@ def standbys(talk: GroupTalk) -> Told:
     talk.let_pass()
 
     def shown() -> Any:
-        """Of each member, how many tasks of each kind are its target."""
+        """Count each member's target tasks by kind."""
         return [tuple(sum(len(of) for _, of in kind) for kind in member[6]) for member in talk.streams_group(group)[6]]
 
     talk.streams_beat(group, "a", _epoch(talk, group, "a"))

@@ -49,7 +49,7 @@ _CREATIONS: Mapping[str, Any] = {
     "a renewer twice": {"renewers": ("User:carol", "User:carol")},
     "a renewer without a name": {"renewers": ("User:",)},
 }
-"""What for another is not ended by its requester: it stays, and has expired."""
+"""Tokens to create. The requester cannot end the token for another owner: it stays, and has expired."""
 
 
 class Clients(Protocol):
@@ -88,7 +88,7 @@ def conversation(clients: Clients) -> Told:
 
 
 def without_key(clients: Clients) -> Told:
-    """Of a broker without delegation.token.secret.key."""
+    """Requests to a broker without delegation.token.secret.key."""
     yield from _refused(clients, "switched off", ALICE)
 
 
@@ -118,7 +118,7 @@ def create(
 
 
 def _settle(clients: Clients, is_known: Callable[[Mapping[bytes, int]], bool]) -> None:
-    """Until the broker describes what its controller has answered; `is_known` is asked about expiries by HMAC."""
+    """Wait until the broker describes what its controller has answered; `is_known` is asked about expiries by HMAC."""
     for _ in range(_PATIENCE):
         tokens = clients.ask(DescribeDelegationTokenRequest(None), 3, ALICE).tokens
         if is_known({each.hmac: each.expiry_timestamp for each in tokens}):
@@ -185,7 +185,7 @@ def _steps(delay_ms: int) -> int:
 
 
 def _allow(clients: Clients, operation: AclOperation, kind: ResourceType, name: str) -> None:
-    """Of bob."""
+    """Allow bob an operation."""
     rule = AclCreation(kind, name, PatternType.LITERAL, f"User:{BOB}", "*", operation, Permission.ALLOW)
     clients.ask(CreateAclsRequest(creations=[rule]), 3, ALICE)
     clients.let_pass(_RULE_PAUSE_MS)
@@ -195,7 +195,7 @@ def _allow(clients: Clients, operation: AclOperation, kind: ResourceType, name: 
 
 
 def _refused(clients: Clients, why: str, who: str) -> Told:
-    """What is answered to one who may ask nothing about tokens, in every version."""
+    """The answers to a user that may ask nothing about tokens, in every version."""
     for version in (1, 2, 3):
         yield f"{why}: create, version {version}", _created(create(clients, who, version=version))
         yield f"{why}: describe, version {version}", describe(clients, who, version=version)

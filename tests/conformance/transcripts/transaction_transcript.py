@@ -230,7 +230,7 @@ def offsets(talk: Conversation) -> Told:
 
 
 def timeouts(talk: Conversation) -> Told:
-    """What the producer is told whose transaction the coordinator has aborted; then how it goes on."""
+    """The answers to a producer whose transaction the coordinator has aborted, and how it recovers."""
     asked = [entry for entry in questions() if entry[0].startswith(("EndTxn", "Produce", "AddOffsets", "TxnOffset"))]
     asked.append(("AddPartitionsToTxn v3", methodcaller("add", 0)))
     asked.append(("InitProducerId v5", methodcaller("resume", 5)))

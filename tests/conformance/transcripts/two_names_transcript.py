@@ -224,7 +224,7 @@ def _found(scene: _Scene, version: int, who: str, labels: dict[UUID, str], *rows
 
 
 def _deletions(scene: _Scene) -> Told:
-    """None of these deletes a topic: who may delete it names another one beside it."""
+    """Deletions that delete no topic: the user who may delete it names another one beside it."""
     asked = [(who, name, each) for who, name, each in product((BOB, ALICE), ("open", "secret", "unknown"), scene.ids)]
     for who, name, topic in asked:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name, scene.ids[topic])], timeout_ms=5_000)
@@ -277,7 +277,7 @@ def _produced(
 
 
 def _theirs(scene: _Scene) -> Any:
-    """What became of the transaction that is alice's."""
+    """Describe the transaction that is alice's."""
     request = DescribeTransactionsRequest(transactional_ids=["theirs"])
     (state,) = scene.clients.ask(request, 0, ALICE).transaction_states
     partitions = [(topic.topic, sorted(topic.partitions)) for topic in state.topics]

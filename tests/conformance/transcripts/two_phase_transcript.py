@@ -77,7 +77,7 @@ def without_state(broker: Broker, wall_ms: int) -> Told:
     after = ended.ended(True, 5)
     request = DeleteTopicsRequest(topic_names=[_STATE], timeout_ms=10_000)
     yield "deletion", name(talk.ask(request, 5).responses[0].error_code)
-    while unused.end(True) != "NOT_COORDINATOR":  # the broker hears of it a little later
+    while unused.end(True) != "NOT_COORDINATOR":  # the broker notices a little later
         talk.broker.let_pass(100)
     for producer in (opened, after, unused):
         yield f"{producer.transactional_id}, no topic", _asked(producer)
