@@ -35,7 +35,7 @@ async def producing(daemon: Daemon, **options: object) -> AsyncIterator[AIOKafka
 
 
 async def end_of(daemon: Daemon, partition: TopicPartition) -> int:
-    """The end for whoever reads everything, whether markers are written already or, as in Kafka, follow."""
+    """The end of the log for a read_uncommitted reader, whether markers are written already or, as in Kafka, follow."""
     consumer = AIOKafkaConsumer(bootstrap_servers=daemon.bootstrap)
     await consumer.start()
     try:

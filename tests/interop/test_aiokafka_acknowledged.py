@@ -1,4 +1,6 @@
-"""aiokafka, unmodified: what its producer was acknowledged, by default with acks=1, is there for whoever asks next."""
+"""aiokafka, unmodified: each record that its producer saw acknowledged, by default with acks=1, is there for the next
+reader.
+"""
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition

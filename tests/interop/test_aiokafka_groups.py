@@ -43,14 +43,14 @@ async def poll_until(holds: Callable[[], bool], *members: AIOKafkaConsumer) -> N
 
 
 def shared(*members: AIOKafkaConsumer) -> bool:
-    """Every partition has one owner, and nobody has more than one above another."""
+    """Whether every partition has one owner, and no member owns two more than another."""
     parts = [{partition.partition for partition in each.assignment()} for each in members]
     sizes = [len(part) for part in parts]
     return sum(sizes) == PARTITIONS == len(set().union(*parts)) and max(sizes) - min(sizes) <= 1
 
 
 async def reads_on(daemon: Daemon, topic: str, *members: AIOKafkaConsumer) -> bool:
-    """What is written now is read, in whatever member's partition it is."""
+    """Write to each partition; return whether the members read it all."""
     async with AIOKafkaProducer(bootstrap_servers=daemon.bootstrap) as producer:
         for partition in range(PARTITIONS):
             await producer.send_and_wait(topic, b"%d" % partition, partition=partition)

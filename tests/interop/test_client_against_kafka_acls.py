@@ -24,7 +24,7 @@ DENY = Acl("User:*", "ALL", "GROUP", "*", permission="DENY", host="10.0.0.1")
 
 @pytest.fixture(scope="module", params=ON_BOTH)
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Who has no rule about the cluster, may do everything to it."""
+    """A broker where a user may do everything to resources without a rule."""
     with serving(request.param, tmp_path_factory.mktemp(request.param), *SETTINGS) as address:
         yield address
 

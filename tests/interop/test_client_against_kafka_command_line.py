@@ -38,7 +38,7 @@ class Operator:
         return self.run(*arguments).stdout.splitlines()
 
     def refused(self, *arguments: str) -> str:
-        """What a command says that fails: one sentence."""
+        """Run a command that must fail; return its error, one sentence."""
         (line,) = self.run(*arguments, exit_code=2).stderr.splitlines()
         return str(line)
 
@@ -231,7 +231,7 @@ def test_a_reader_waits_for_what_comes_until_it_is_interrupted(operator: Operato
         assert process.returncode == 0
     finally:
         process.kill()
-    if "--group" in manner:  # it has left: nobody waits for its session to end
+    if "--group" in manner:  # the member has left: its session needs not time out
         assert operator.rows("group", "describe", "interrupted")["state"] == "Empty"
 
 

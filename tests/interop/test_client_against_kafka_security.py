@@ -94,7 +94,7 @@ async def test_a_listener_of_another_protocol_is_recognised(
         assert f"speaks {spoken}" in str(error)
         assert f"security_protocol={spoken!r}" in error.hint
     else:
-        # A login is refused by name where nobody may log in, and TLS where a certificate is wanted.
+        # A login is refused by name where no user may log in, and TLS where a certificate is wanted.
         assert isinstance(error, AuthenticationFailed)
         assert (configured, spoken) in {("SASL_PLAINTEXT", "PLAINTEXT"), ("SASL_SSL", "SSL")}
 
@@ -217,7 +217,9 @@ async def test_a_user_that_an_admin_makes_can_log_in_until_it_is_deleted(broker:
 
 
 async def test_a_user_that_is_deleted_is_told_so_in_the_middle_of_its_work(broker: Secured) -> None:
-    """At the end of its session: a client that went on trying would look like one that has nothing to read."""
+    """The error comes at the end of the session: a client that kept trying would look as if there were nothing to
+    read.
+    """
     options: Any = {**broker.options("SASL_PLAINTEXT", "SCRAM-SHA-256"), "sasl_username": "eve", "sasl_password": "pw"}
     address = broker.addresses["SASL_PLAINTEXT"]
     async with Admin(broker.addresses["PLAINTEXT"]) as admin:
@@ -291,7 +293,7 @@ async def test_a_delegation_token_logs_in_as_its_owner_until_it_is_expired(broke
 
 @pytest.fixture
 def properties(broker: Secured, tmp_path: Path) -> Path:
-    """As people have it for Kafka's own scripts."""
+    """Write a file of settings as people have it for Kafka's own scripts."""
     line = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{USER}" password="{PASSWORD}";'
     file = tmp_path / "client.properties"
     file.write_text(

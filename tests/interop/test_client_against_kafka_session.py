@@ -49,7 +49,7 @@ async def committed(bootstrap: str, group: str, topic: str, partitions: int = 2)
 
 
 async def copy(session: TransactionalSession, target: str, count: int = COUNT) -> int:
-    """Until so many records are committed; returns how many are."""
+    """Copy until so many records are committed; return how many are."""
     done = 0
     async for batch in session:
         async with batch:
@@ -150,7 +150,7 @@ async def test_a_member_that_lost_its_partitions_commits_nothing_and_its_records
 
 
 async def remove_member(bootstrap: str, member: ConsumerGroupMetadata) -> None:
-    """As an operator does it (KIP-571)."""
+    """Remove the member as an operator does (KIP-571)."""
     request = LeaveGroupRequest(
         group_id=member.group_id, member_id=member.member_id, members=[MemberIdentity(member_id=member.member_id)]
     )

@@ -141,7 +141,7 @@ async def test_each_acknowledgement_has_its_effect(scene: Scene) -> None:
 
 
 async def test_a_renewed_record_comes_again_before_others_and_stays_delivered_once(scene: Scene) -> None:
-    """The renewals outlast the lock twice; nobody else gets the record meanwhile."""
+    """The renewals outlast the lock twice; no other member gets the record meanwhile."""
     await scene.prepare(record_lock_duration_ms=str(LOCK_MS))
     await scene.produce("long")
     one: ShareConsumerOptions = {**scene.explicit, "share_acquire_mode": "record_limit", "max_poll_records": 1}
@@ -179,7 +179,7 @@ async def test_an_acknowledgement_after_the_lock_has_ended_fails_and_the_record_
 
 
 async def test_markers_and_aborted_records_are_acknowledged_without_the_program(scene: Scene) -> None:
-    """With read_committed the group goes on past them, and with read_uncommitted a marker is a gap."""
+    """With read_committed the group moves past them, and with read_uncommitted a marker is a gap."""
     await scene.prepare(isolation_level="read_uncommitted")
     async with Producer(scene.bootstrap, transactional_id=scene.group) as producer:
         async with producer.transaction() as transaction:

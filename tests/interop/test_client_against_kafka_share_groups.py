@@ -132,7 +132,9 @@ class Scene:
 
 
 def until_assigned(answer: Any, beat: Callable[[int], Any], is_enough: Callable[[Any], Any]) -> Any:
-    """Assignments and internal topics are made beside the heartbeats: members go on until they have them."""
+    """Send heartbeats until the member has its assignment: assignments and internal topics are made beside
+    heartbeats.
+    """
     end_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < end_s:
         assert answer.error_code == 0, (answer.error_code, answer.error_message)

@@ -108,7 +108,7 @@ def test_records_are_deleted_up_to_an_offset(daemon: Daemon) -> None:
 
 
 def test_the_level_of_the_log_changes_while_running(start_daemon: Start) -> None:
-    """A stop tells of itself at the level info, and not once errors alone are asked for."""
+    """A stop is logged at the level info, and not once the level is ERROR."""
     daemon = start_daemon()
     broker = WireBroker(daemon.bootstrap)
     entry = AlterableConfig(name="root", config_operation=0, value="ERROR")

@@ -83,7 +83,7 @@ class Group:
         raise AssertionError(f"not reached: {self.owned()}, {len(self.values)} records")
 
     def await_sizes(self, *sizes: int) -> None:
-        """Until the members own this many partitions, each one owned once."""
+        """Poll until the members own this many partitions, each one owned once."""
 
         def holds() -> bool:
             owned = self.owned()

@@ -121,7 +121,7 @@ def test_the_message_copier_copies_exactly_once_with_random_aborts_and_kills(
                 daemon.kill()
                 daemon.start()
                 copier.communicate(timeout=PATIENCE_S)
-    # Whoever died in the middle is started again, until nothing is left to copy.
+    # A copier that died in the middle is started again, until nothing is left to copy.
     run_java(f"{TOOLS}.TransactionalMessageCopier", *arguments)
     assert read_all(daemon, sink) == values
     assert len(read_all(daemon, sink, "read_uncommitted")) > len(values)

@@ -37,7 +37,7 @@ class Readers:
         self._processes: list[subprocess.Popen[str]] = []
         self._threads: list[threading.Thread] = []
         self.owned: dict[int, set[int]] = {}
-        """By process id, as each was last told."""
+        """The last assignment of each member, by process id."""
         self.values: Counter[str] = Counter()
 
     def start(self) -> "subprocess.Popen[str]":
@@ -75,7 +75,7 @@ class Readers:
             assert self._news.wait_for(holds, PATIENCE_S), (self.owned, len(self.values))
 
     def await_shared(self) -> None:
-        """Until every partition has one owner and every member has some."""
+        """Wait until every partition has one owner and every member has some."""
 
         def holds() -> bool:
             parts = list(self.owned.values())

@@ -31,7 +31,7 @@ DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
 
 
 def java(*arguments: str) -> str:
-    """What a class of Kafka's jars, or a source file over them, prints."""
+    """Run a class of Kafka's jars, or a source file over them; return what it prints."""
     libraries, program = os.environ.get("ONCELOG_KAFKA_LIBS"), shutil.which("java")
     if libraries is None or program is None:
         pytest.skip("needs java, and ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")

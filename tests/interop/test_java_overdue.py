@@ -1,4 +1,6 @@
-"""The Java producer whose commit comes after its timeout: what it is told decides whether applications recover."""
+"""The Java producer whose commit comes after its timeout: the error that it gets decides whether applications
+recover.
+"""
 
 import subprocess
 from pathlib import Path

@@ -67,7 +67,7 @@ def test_settings_and_rights_are_changed_whichever_node_a_tool_is_given(
 
 
 def test_groups_and_transactions_are_listed_once_a_node_has_ended(postgres: Postgres, start_daemon: Start) -> None:
-    """Both tools ask each node that they are told of, and wait for one that has ended until they give up."""
+    """Both tools ask each listed node, and would wait for one that has ended until they give up."""
     pair = Pair(postgres, start_daemon)
     pair.move_to(2)
     until(lambda: bool(pair.sql("select followed >= 0 from oncelog_node where node_id = 1")))

@@ -1,7 +1,7 @@
 """Kafka's own TransactionsCommand prints here what it prints on Apache Kafka, and finds and ends what hangs.
 
 A transaction hangs when a partition holds it open and no coordinator knows of it. Kafka is brought to that by a write
-that it was told not to verify; ours verifies each, so that its coordinator loses its log between two starts.
+that it is set not to verify; ours verifies each, so that its coordinator loses its log between two starts.
 """
 
 import re

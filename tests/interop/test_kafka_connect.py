@@ -60,7 +60,7 @@ def worker(daemon: Daemon, directory: Path) -> tuple[list[str], str]:
 
 
 def call(program: Program, address: str, path: str, config: dict[str, str] | None = None) -> object:
-    """What the worker answers, when it is up."""
+    """Send a request to the worker, and wait until it is up; return its answer."""
     body = None if config is None else json.dumps(config).encode()
     deadline = time.monotonic() + PATIENCE_S
     request = urllib.request.Request(

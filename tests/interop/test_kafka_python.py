@@ -23,7 +23,7 @@ def new_topic(daemon: Daemon, partitions: int = 1) -> str:
 
 
 def end_of(daemon: Daemon, partition: TopicPartition) -> int:
-    """The end for whoever reads everything, whether markers are written already or, as in Kafka, follow."""
+    """The end of the log for a read_uncommitted reader, whether markers are written already or, as in Kafka, follow."""
     consumer = KafkaConsumer(bootstrap_servers=daemon.bootstrap, isolation_level="read_uncommitted")
     try:
         return int(consumer.end_offsets([partition])[partition])

@@ -3,7 +3,7 @@
 Its cooperative-sticky (3.0.12) at times leaves a member without partitions when two join at once, in about one of ten
 groups, here and against Apache Kafka 4.3 alike: there is nothing that a broker could show with it.
 
-With every assignor, an answer to SyncGroup that comes while nobody polls is lost (3.0.12): its join task has ended with
+With every assignor, an answer to SyncGroup that comes between two polls is lost (3.0.12): its join task has ended with
 `rejoin_needed` taken back, so no later poll takes the assignment, and the member stays without partitions. So members
 have threads of their own, and their polls end with records, never with time.
 """
@@ -84,7 +84,7 @@ def produce(daemon: Daemon, topic: str) -> set[bytes]:
 
 
 def is_shared(*members: Member) -> bool:
-    """Every partition has one owner, and nobody has more than one above another."""
+    """Whether every partition has one owner, and no member owns two more than another."""
     sizes = [len(member.owned) for member in members]
     every = set().union(*(member.owned for member in members))
     return sum(sizes) == PARTITIONS == len(every) and max(sizes) - min(sizes) <= 1

@@ -108,7 +108,7 @@ _NOISE = (
     (re.compile(r"\[\d{4}-\d\d-\d\d [^]]*\] *"), ""),
     # Kafka sets it on all brokers by itself, because of eligible leader replicas.
     (re.compile("min[.]insync[.]replicas=1"), ""),
-    # Kafka tells what it knows of the request.
+    # Kafka prints its form of the request.
     (re.compile(r"Request Request\(.*\) needs"), "Request needs"),
     (re.compile(r" are (SCRAM.*)"), r" are, \1"),
     (re.compile(r"\s+"), " "),
@@ -128,7 +128,7 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 class Tools:
-    """At the command line of four people, each with a file of settings."""
+    """Kafka's tools on the command line, run as four users, each with a file of settings."""
 
     def __init__(self, broker: Secured, directory: Path) -> None:
         self._address, self._directory = broker.addresses["SASL_SSL"], directory

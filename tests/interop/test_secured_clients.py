@@ -71,7 +71,7 @@ CLIENTS = (
 
 
 def user_of(scene: Scene, lacking: Right | None = None) -> str:
-    """Who has all the rights that the scene needs, but this one."""
+    """The name of the user who has all the rights that the scene needs, but this one."""
     words = (*scene.split(), *(("without", *lacking) if lacking is not None else ()))
     return "-".join(words)
 
@@ -124,7 +124,7 @@ def job_of(broker: Secured, scene: Scene, topic: str, security: Security) -> Job
 
 
 def delegated(work: Work, job: Job) -> Job:
-    """The same job, by a token that its user makes."""
+    """Return the job with a delegation token that its user creates."""
     answer, *token = work(replace(job, scene="delegate")).split(" ", 2)
     assert answer == "ok", token
     return replace(job, security=replace(job.security, user=token[0], password=token[1], is_delegated=True))

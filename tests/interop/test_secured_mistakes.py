@@ -34,7 +34,7 @@ BROKERS_LOG = "the broker's log"
 _PAGE = (ROOT / "docs" / "operate" / "security.md").read_text(encoding="utf-8")
 _SECTION = _PAGE.partition("## What you see when it is wrong\n")[2].partition("\n## ")[0]
 SEEN: dict[str, dict[str, str]] = {}
-"""By mistake, then by client: a part of what it shows, as the page has it."""
+"""A part of what each client shows, as the page has it, by mistake and then by client."""
 for mistake, client, shown in re.findall(r"^\| ([^|]+) \| ([^|]+) \| `([^`]+)` \|$", _SECTION, re.MULTILINE):
     SEEN.setdefault(mistake, {})[client] = shown
 

@@ -104,7 +104,7 @@ def through_kills(pair: Pair, topic: str, await_read: Callable[[set[str]], None]
 
 
 def groups_by_librdkafka(pair: Pair) -> list[str]:
-    """By an Admin of its own, which must not ask the node that was killed."""
+    """List groups by an Admin of its own, which must not ask the node that was killed."""
     begun_s = time.monotonic()
     admin = AdminClient({"bootstrap.servers": pair.bootstrap, "log_level": 0, **_QUICK})
     found = admin.list_consumer_groups(request_timeout=PATIENCE_S).result()
@@ -178,7 +178,7 @@ def test_members_of_kafka_python_read_on(pair: Pair) -> None:
     )
 
     def poll() -> list[str]:
-        with suppress(KafkaConnectionError):  # raised at times while the node is away; the next call goes on
+        with suppress(KafkaConnectionError):  # raised at times while the node is away; the next call recovers
             return [each.value.decode() for records in member.poll(100).values() for each in records]
         return []
 

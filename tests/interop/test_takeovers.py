@@ -43,8 +43,9 @@ BEGINNING_AGAIN = (FRANZ_GO, KAFKA_PYTHON, KAFKAJS)
 say why): their applications have to."""
 
 JAVAS_OWN = "IllegalStateException: Cannot set a new position without a valid current position"
-"""What Java's consumer of KIP-848 and KIP-1071 may raise where a partition gets another leader: two of its threads
-change a position, whatever the broker is (docs/clients/client-notes.md)."""
+"""An error that Java's consumer of KIP-848 and KIP-1071 may raise where a partition gets another leader: two of its
+threads change a position, whatever the broker is (docs/clients/client-notes.md).
+"""
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def test_kafka_streams_counts_exactly_through_ten_take_overs(
 
 
 def through_take_overs(kind: str, postgres: Postgres, directory: Path) -> Ledger:
-    """What a client did and was told meanwhile."""
+    """Run a client through take-overs; return the ledger of its operations and outcomes."""
     name = f"takeovers_{Client.topic_of(kind)}"
     with World([postgres], directory, 1, name, (kind,), nodes=2).open() as world:
 
