@@ -15,7 +15,7 @@ from tools.spark_connector import connector_jars
 SETTINGS = {**LOCAL_SETTINGS, **QUICK_START, "spark.sql.session.timeZone": "UTC"}
 
 NOT_HERE = "readStream needs pyspark 4.2 or later"
-"""What the format says to Spark 4.1 (`make test-spark-versions`)."""
+"""A part of the format's error on Spark 4.1 (`make test-spark-versions`)."""
 _CORE_SITE = """<configuration>
 <property><name>fs.viewfs.mounttable.tests.link./run</name><value>{}</value></property>
 </configuration>"""
@@ -23,7 +23,7 @@ _CORE_SITE = """<configuration>
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, Any, Any]:
-    """Skip what an older Spark cannot do, and is told so by the format."""
+    """Skip tests that fail with the format's error on an older Spark."""
     try:
         return (yield)
     except Exception as error:

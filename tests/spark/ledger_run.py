@@ -31,7 +31,7 @@ from tools.markers import with_block
 PREFIX = "run."
 QUERIES = ("intake", "balances", "sessions", "table")
 _FAILURES = 8
-"""So often a driver may end by itself, which it does if the broker dies at a moment when it does not wait for it."""
+"""How often a driver may end by itself, which it does if the broker dies at a moment when it does not wait for it."""
 _POLL_S = 0.02
 _DELAY_S = 2.0
 """A fault comes at most so long after its batch was planned: a batch takes longer."""
@@ -152,14 +152,14 @@ class Run:
 
 
 def kill_tree(pid: int) -> None:
-    """Kill -9 a process and what it has started, from the top, so that nobody is told before it dies."""
+    """Kill -9 a process and what it has started, from the top, so that none is notified before it dies."""
     for each in [pid, *descendants(pid)]:
         with suppress(ProcessLookupError):
             os.kill(each, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:
-    """By /proc, parents first."""
+    """List the descendants of a process by /proc, parents first."""
     parents: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended meanwhile

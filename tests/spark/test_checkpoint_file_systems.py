@@ -40,7 +40,7 @@ def test_a_batch_that_runs_again_is_known_by_a_checkpoint_that_only_java_can_rea
     last = f"offsets/{BATCHES - 1}"
     for session in (spark, None):
         found = Checkpoint(location, session).modified_ms(last)
-        # Hadoop's local file system tells whole seconds where Java's does.
+        # Hadoop's local file system returns whole seconds where Java's does.
         assert found is not None and found // 1000 == int((tmp_path / "checkpoint" / last).stat().st_mtime)
     for name in (str(BATCHES - 1), f".{BATCHES - 1}.crc"):
         (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=True)

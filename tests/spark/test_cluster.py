@@ -41,7 +41,9 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
 
 
 def submit(cluster: SparkCluster, work: Path, *program: str) -> "subprocess.Popen[bytes]":
-    """As docs/spark/spark-ledger.md has it: the archive goes to the executors, and is unpacked beside the driver."""
+    """Submit a program as docs/spark/spark-ledger.md does: the archive goes to the executors, and is unpacked beside
+    the driver.
+    """
     import pyspark
 
     (work / "environment").mkdir()

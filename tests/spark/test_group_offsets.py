@@ -82,7 +82,7 @@ def test_a_query_that_reads_no_kafka_has_no_offsets_to_commit(spark: Any, daemon
 def test_the_source_moves_the_offsets_behind_each_batch_that_is_done_and_the_last(
     spark: Any, daemon: Daemon, tmp_path: Path
 ) -> None:
-    """For a query without this sink. A batch that fails moves nothing."""
+    """The source's own option does so in a query without this sink. A batch that fails moves nothing."""
     create(daemon, "by-source-in")
     write(daemon, "by-source-in", 2 * BEHIND + 1)
     seen: list[int | None] = []

@@ -70,7 +70,7 @@ class Query:
         self.checkpoint = work / "checkpoint"
         self.tasks = 2
         self.harness: dict[str, Any] = {}
-        """Of `exactly_once`, for the batch that the fault meets."""
+        """Arguments of `exactly_once` for the batch that the fault meets."""
         self.outcome: Outcome | None = None
 
     def publish(self, batch: Any, batch_id: int, **harness: Any) -> None:
@@ -198,7 +198,7 @@ def test_a_table_has_the_rows_and_types_that_spark_has(spark: Any, options: Iceb
 
 @pytest.mark.parametrize("by", ["tasks", "pyiceberg"])
 def test_a_partitioned_table_has_its_rows_in_their_partitions(spark: Any, options: IcebergOptions, by: str) -> None:
-    """By values, which tasks part by, and by the day of a time, which pyiceberg does in the driver."""
+    """Tasks partition by values; pyiceberg partitions by the day of a time, in the driver."""
     rows = spark.sql(
         """select id, element_at(array('a/b =%20', 'ü', null), cast(id % 3 + 1 as int)) as name,
         timestamp_seconds(86400 * (id % 2)) as at from range(12)"""
@@ -252,7 +252,7 @@ def test_no_value_is_cut_or_changed_to_fit_into_a_table(
 
 
 def test_a_table_that_is_there_keeps_its_partitions(spark: Any, options: IcebergOptions) -> None:
-    """Also one without a row, that somebody else has created."""
+    """A table without a row, created by another program, keeps its partitions too."""
     assert put(spark.sql("select 1 as n"), options, 0)
     load_catalog(options.catalog, **options.properties).create_table("shop.empty", loaded(options).schema())
     with pytest.raises(TableMismatch, match="is partitioned by nothing"):

@@ -31,7 +31,7 @@ def test_a_commit_whose_sender_is_killed(spark: Any, start_daemon: Start, tmp_pa
         made = stream(spark, source).writeStream.format("oncelog").options(**options)
         return made.option("checkpointLocation", str(tmp_path / "checkpoint"))
 
-    # The second batch's; a held request is handled when it is released, whoever sent it.
+    # The second batch's; a held request is handled when it is released, even if its sender is dead.
     held = faults.plant(Rule(Point.REQUEST, Action.HOLD, Selector(api=ApiKey.END_TXN), nth=2))
     query = writer().trigger(availableNow=True).start()
     assert faults.wait_fired(held, 25_000).fired_count == 1

@@ -67,7 +67,9 @@ def test_every_output_is_right_to_the_cent_in_many_batches(ledger_spark: Any, da
 
 
 def test_a_batch_that_spark_runs_again_counts_once(ledger_spark: Any, daemon: Daemon, tmp_path: Path) -> None:
-    """What a driver leaves that dies between the broker's commit and Spark's own: the last batch is not recorded."""
+    """A driver that dies between the broker's commit and Spark's own leaves the last batch unrecorded; it runs
+    again.
+    """
     from oncelog.pipeline.ledger.job import Ledger, run_once
 
     arrivals = ledger.arrivals_of(cdnow(2_000))

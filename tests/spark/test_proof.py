@@ -21,7 +21,7 @@ MET_ON_KAFKA = [(fault, sink) for fault, each in FAULTS.items() for sink in (OUR
 
 
 def met(pairs: list[tuple[str, str]]) -> list[Any]:
-    """Those that take minutes are marked."""
+    """Parameters for each pair of a fault and a sink; pairs that take minutes are marked slow."""
     slow = [pytest.mark.slow]
     return [pytest.param(fault, sink, marks=slow if FAULTS[fault].rounds > 1 else ()) for fault, sink in pairs]
 
@@ -50,7 +50,7 @@ def test_a_fault_loses_and_doubles_nothing_on_apache_kafka(spark: Any, kafka: Br
 
 
 def test_the_same_faults_double_rows_in_a_plain_sink(spark: Any, broker: Oncelog) -> None:
-    """So the comparison can fail."""
+    """The comparison can fail: a plain sink doubles rows."""
     assert run_seed(spark, broker, 0, next(iter(FAULTS)), NAIVE).doubled > 0
 
 

@@ -22,7 +22,7 @@ SECRETS = (PASSWORD, "eves-secret")
 
 @dataclass(frozen=True)
 class Plain:
-    """The same broker, for who looks at what was done."""
+    """The broker's address without security, for looking at what was done."""
 
     bootstrap: str
 
@@ -34,7 +34,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def options_of(broker: Secured) -> dict[str, str]:
-    """As for Spark's own source."""
+    """Options as for Spark's own source."""
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     return {
         "kafka.bootstrap.servers": broker.addresses["SASL_SSL"],
@@ -47,7 +47,7 @@ def options_of(broker: Secured) -> dict[str, str]:
 
 
 def run_job(directory: Path, options: dict[str, str]) -> str:
-    """What it prints and logs; everything that it leaves behind is below the directory."""
+    """Run the job; return what it prints and logs. All files that it leaves are below the directory."""
     (directory / "tmp").mkdir(parents=True)
     environment = {**os.environ, "TMPDIR": str(directory / "tmp"), "PYTHONPATH": str(_ROOT)}
     job = subprocess.run(

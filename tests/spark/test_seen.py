@@ -42,7 +42,7 @@ def to_end(writer: Any) -> list[Progress]:
 
 
 def lines(spark: Any, metrics: Path) -> list[str]:
-    """Of the file, once Spark has called its listeners."""
+    """Return the file's lines, once Spark has called its listeners."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     return metrics.read_text(encoding="utf-8").splitlines()
 
@@ -91,7 +91,7 @@ def test_an_idle_query_shows_what_waits_behind_an_open_transaction(
 
 
 def forget(checkpoint: str, batch_id: int) -> None:
-    """As if the driver had died before Spark noted that the batch was done."""
+    """Delete a commit, as if the driver had died before Spark noted that the batch was done."""
     for name in (f"{batch_id}", f".{batch_id}.crc"):
         Path(checkpoint, "commits", name).unlink()
 

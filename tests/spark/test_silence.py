@@ -1,4 +1,4 @@
-"""Queries against a daemon that is stopped for longer than a request may take, and goes on: so do they."""
+"""Queries against a daemon that is stopped for longer than a request may take, and then resumes: so do they."""
 
 import signal
 from collections.abc import Iterator

@@ -48,7 +48,7 @@ def recreate(daemon: Daemon, topic: str, partition_count: int) -> None:
 
 
 def delete_before(daemon: Daemon, topic: str, offset: int) -> None:
-    """As retention does it."""
+    """Delete records below an offset, as retention does."""
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
     for future in admin.delete_records([Place(topic, 0, offset)]).values():
         future.result(10)

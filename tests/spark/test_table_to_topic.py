@@ -139,7 +139,7 @@ def test_topic_to_parquet_to_topic_has_each_record_once(spark: Any, daemon: Daem
 
 
 def forget_last_commit(checkpoint: Path) -> None:
-    """As after a driver that died behind the sink's commit, before Spark noted it."""
+    """Delete the last commit, as if the driver had died behind the sink's commit, before Spark noted it."""
     batches = _numbers_of((checkpoint / "commits").iterdir())
     for name in (str(max(batches)), f".{max(batches)}.crc"):
         (checkpoint / "commits" / name).unlink()

@@ -58,9 +58,9 @@ class Query:
         self.tables = (work / "before", work / "after")
         self.tasks = 2
         self.harness: dict[str, Any] = {}
-        """Of `exactly_once`, for the batch that the fault meets."""
+        """Arguments of `exactly_once` for the batch that the fault meets."""
         self.outcome: Outcome | None = None
-        """Of the last batch."""
+        """The outcome of the last batch."""
 
     def publish(self, batch: Any, batch_id: int, **harness: Any) -> None:
         options = {"kafka.bootstrap.servers": self._daemon.bootstrap, "checkpointLocation": str(self.checkpoint)}
@@ -196,7 +196,7 @@ def append(rows: Any, table: Path, batch_id: int, app_id: str = "app") -> bool:
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 def test_a_table_has_the_rows_and_types_that_spark_has(spark: Any, tmp_path: Path, zone: str) -> None:
-    """As delta-rs reads them, and as Spark reads the files."""
+    """Delta-rs and Spark read the same rows and types from the table as the query gave."""
     with small_driver(spark, 1), setting(spark, "spark.sql.session.timeZone", zone):  # nothing is left to the driver
         rows = spark.sql(ALL_TYPES)
         assert append(rows, tmp_path, 0)
@@ -465,7 +465,7 @@ def test_a_new_table_has_the_partitions_that_were_asked_for_and_keeps_them(spark
 
 
 def test_rows_replace_those_with_their_key_once(spark: Any, tmp_path: Path) -> None:
-    """Of two drivers one; a batch that runs again changes nothing, also after a later one."""
+    """One of two drivers commits; a batch that runs again changes nothing, also after a later one."""
     name = 'the "total"'
     totals = f"select concat('k', id) as key, {{0}} + id as `{name}` from range({{1}})"
     assert put(spark.sql(totals.format(0, 2)), tmp_path, 0, KEYED)

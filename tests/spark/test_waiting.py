@@ -47,7 +47,7 @@ class Driver:
         return found
 
     def triggers(self, clock_ms: list[int], *seconds: int) -> list[Any]:
-        """Trigger as the clock goes on; return what waits each time."""
+        """Trigger as the clock advances; return what waits each time."""
         found = []
         for step in seconds:
             clock_ms[0] += step * 1000
