@@ -16,7 +16,7 @@ ORIGIN = Origin("7", "shop", 100, 1)
 
 @dataclass
 class FakeDatabase:
-    """The log of SQL transactions with their events; `confirmed` is what was told to be in Kafka."""
+    """The log of SQL transactions with their events; `confirmed` is the end up to which Kafka is known to have them."""
 
     log: list[tuple[int, list[Event]]] = field(default_factory=list)
     confirmed: int = ORIGIN.slot
@@ -27,7 +27,7 @@ class FakeDatabase:
     unreadable: int | None = None
     """The end of a SQL transaction whose second event cannot be handed over."""
     kept: list[str] = field(default_factory=list)
-    """What a feed was asked to keep, as it is passed by."""
+    """The events that a feed was asked to keep, as they are passed by."""
 
     def commit(self, *values: str, topic: str = "events", **others: object) -> None:
         """Adds a SQL transaction with an event for each value."""
@@ -45,8 +45,9 @@ class FakeDatabase:
         self._changed()
 
     def change(self) -> "asyncio.Future[None]":
-        """Completes when something is committed, or it is told of something, from this call on: what a test has looked
-        at before does not change in between."""
+        """Completes at the next commit or confirmation from this call on: nothing that a test has looked at before
+        changes in between.
+        """
         change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(change)
         return change
@@ -76,7 +77,7 @@ class FakeFeed:
         self._is_inside = False
         """Whether the first event was handed over of a SQL transaction whose second cannot be."""
         self.target: Target | None = None
-        """Where the position must be before the database is told, if a test looks."""
+        """The target whose position must be stored before the database gets a confirmation, if a test looks."""
 
     async def _step(self, name: str) -> None:
         if self._on_step is not None:

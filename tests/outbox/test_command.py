@@ -68,7 +68,7 @@ def produce(dsn: str, value: str, topic: str = "events") -> None:
 
 
 def test_from_install_to_remove(dsn: str, broker: Broker) -> None:
-    """What is printed is what a person needs next; a relay that is killed goes on where it was."""
+    """Each command prints the next step; a relay that is killed continues where it was."""
     to = ("-b", broker.bootstrap_servers)
     assert "no relay oncelog_outbox is installed in this database: `oncelog outbox install DSN`" in call(
         "run", dsn, *to, code=2

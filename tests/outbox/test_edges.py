@@ -137,7 +137,7 @@ def by_hand(table: str, *, with_sizes: bool) -> Iterator[Attempt]:
 
 
 class Auditor:
-    """What was tried, and what is there of it."""
+    """Statements that were tried, and the records that they must leave."""
 
     def __init__(self) -> None:
         self.committed: dict[str, Attempt] = {}

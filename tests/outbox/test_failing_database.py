@@ -22,7 +22,7 @@ create function fail() returns trigger language plpgsql as $$ begin raise 'a rul
 async def test_a_row_whose_values_are_lost_is_named_and_put_aside_without_them(
     server: Postgres, broker: Broker, monkeypatch: pytest.MonkeyPatch, statement: str, is_large: bool
 ) -> None:
-    """Of a polled table, whether its batch is read in one question or in pieces."""
+    """A polled table's row is put aside, whether its batch is read in one question or in pieces."""
     if is_large:
         monkeypatch.setattr("oncelog.tools.outbox.table_feed._CHUNK_ROWS", 2)
     shop = await made(server, broker, "poll")

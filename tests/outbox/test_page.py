@@ -30,7 +30,7 @@ connection = psycopg.connect(dbname=database, autocommit=True)
 for statement in rest[1::2] or [sys.stdin.read()]:
     connection.execute(statement)
 """
-"""What PostgreSQL's programs of these names do, which the wheel's server has not."""
+"""Stands for PostgreSQL's programs of these names, which the wheel's server lacks."""
 
 
 def steps() -> Iterator[Step]:

@@ -84,7 +84,7 @@ def test_it_does_not_begin_where_something_would_be_lost_or_doubled(
         start_at_slot(stored, found)
     assert sentence in str(told.value)
     assert (told.value.resume and told.value.resume.place) == resume
-    if resume is not None:  # then the same command goes on, and the next start finds nothing against it
+    if resume is not None:  # then the same command resumes, and the next start finds nothing against it
         assert start_at_slot(told.value.resume, found).place == resume
 
 

@@ -240,7 +240,7 @@ HOSTILE_DEFAULTS = {
     "transaction_timeout": "1s",
     "jit": "on",
 }
-"""What a database may have for its sessions, and none of ours."""
+"""Settings that a database may have for its sessions, and that ours must override."""
 
 
 async def test_settings_of_a_database_end_no_session_and_refuse_no_write(shop: Shop) -> None:
@@ -338,7 +338,7 @@ async def test_a_long_backlog_is_relayed_in_batches_of_whole_transactions(
     await shop.drop()
 
 
-# --- what must not go on ----------------------------------------------------------------------------------------------
+# --- what must not continue -------------------------------------------------------------------------------------------
 
 
 async def relayed(shop: Shop, *values: str) -> None:
@@ -401,7 +401,7 @@ async def test_another_target_ends_the_relay(shop: Shop) -> None:
     async with shop.relaying() as found, asyncio.timeout(PATIENCE_S):
         await shop.produce("a1")
         await found.until("a1")
-        # Before the database is told, the other target would get all that there was: nothing is lost then.
+        # Before the database gets a confirmation, the other target would get all that there was: nothing is lost then.
         told = (
             "select last_batch > 0 or exists (select from pg_replication_slots where slot_name = name"
             " and confirmed_flush_lsn > slot_lsn) from oncelog.relays"

@@ -43,7 +43,7 @@ class Running:
         self.task = asyncio.create_task(work.run())
 
     async def until(self, database: FakeDatabase) -> None:
-        """Returns when the database was told that all that it has committed is in Kafka."""
+        """Wait until the database knows that all that it has committed is in Kafka."""
         async with asyncio.timeout(PATIENCE_S):
             while database.confirmed < max((end for end, events in database.log if events), default=0):
                 change = database.change()
@@ -113,7 +113,7 @@ async def test_a_relay_that_stops_at_any_step_is_continued_by_another_and_cannot
             database.commit("d1")
             await second.until(database)
             wakes.set()
-            if stop_at > 1:  # before it had fenced nobody, and may
+            if stop_at > 1:  # before it had fenced no relay, and may
                 database.commit("e1")
                 with pytest.raises(OutboxError, match="another relay of this name has taken over"):
                     async with asyncio.timeout(PATIENCE_S):
@@ -161,7 +161,9 @@ async def test_a_transaction_does_not_wait_for_a_pause_that_does_not_come(
 
 
 async def test_anothers_open_transaction_hides_no_position(broker: Broker) -> None:
-    """Of a relay that was killed between the position and the commit, say: it stays open for minutes."""
+    """An open transaction of, say, a relay that was killed between the position and the commit stays open for
+    minutes.
+    """
     database = filled()
     async with running(broker, database) as found:
         await found.until(database)
@@ -284,7 +286,7 @@ async def test_without_the_topic_for_refused_events_it_does_not_begin(broker: Br
 
 
 async def test_a_relay_that_does_not_begin_fences_none_that_runs(broker: Broker) -> None:
-    """One that is started with a wrong option ends, and the one that works goes on."""
+    """One that is started with a wrong option ends, and the one that works continues."""
     database = filled()
     async with running(broker, database) as found:
         await found.until(database)

@@ -26,8 +26,9 @@ class FakeStream:
 
 
 async def test_a_server_that_begins_before_the_position_never_moves_it_back() -> None:
-    """It begins where the slot was told to, and a relay that was killed had not told it all: a position that went back
-    would write again what is in Kafka."""
+    """The server begins at the slot's position, which may be older than what a killed relay has produced: a position
+    that went back would write again what is in Kafka.
+    """
     feed = SlotFeed("", "relay")
     stream: Any = FakeStream(120, 150, 151)
     feed._stream = stream

@@ -1,4 +1,4 @@
-"""Objects that somebody else has made first: no command uses one, and what is legitimate goes on."""
+"""Objects that another role has made first: no command uses one, and what is legitimate stays in use."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -25,7 +25,7 @@ _RELAYS = "name text primary key, carrier text, slot_lsn pg_lsn, last_batch bigi
 HOSTILE, ADMIN = "hostile", "postgres"
 
 Acts = tuple[tuple[str, str], ...]
-"""Who does what."""
+"""Statements, each with the role that executes it."""
 _OPEN = ((ADMIN, "create schema oncelog; grant usage, create on schema oncelog to hostile"),)
 _CLOSE = ((ADMIN, "revoke create on schema oncelog from hostile"),)
 _TABLES = (
@@ -121,7 +121,7 @@ PLANTED: dict[str, tuple[Acts, str]] = {
     ),
 }  # fmt: skip
 READ_PASSES = ("a right to create", "a right of all to create")
-"""What is no danger to a command that makes nothing."""
+"""Rights that are no danger to a command that creates nothing."""
 
 
 @pytest.fixture(scope="module", params=sorted(programs_by_version()) or [0])
