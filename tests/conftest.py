@@ -46,7 +46,7 @@ def _let_children_take_signals() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """What is exhaustive may take minutes beside others on a busy machine; what hangs is still ended."""
+    """Exhaustive tests may take minutes on a busy machine, but a test that hangs still ends."""
     skips = [pytest.mark.skip(reason="replaces or counts interpreted code")] if is_compiled(partition_log) else []
     sample(items)
     for item in items:

@@ -23,7 +23,7 @@ def page(name: str) -> str:
 
 
 def names_in(path: str) -> set[str]:
-    """What a module defines at its top."""
+    """Return the names that a module defines at its top."""
     names = set()
     for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign):
@@ -53,5 +53,5 @@ def test_every_field_of_a_descriptor_is_explained_in_order_and_those_without_def
 
 
 def test_a_setting_is_one_that_has_an_effect_or_one_that_has_none() -> None:
-    """As step 5 of the page says."""
+    """Step 5 of the page: no setting is in both tables."""
     assert BROKER_KEYS.keys() & UNNEEDED == set()

@@ -55,7 +55,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def typed(script: str, directory: Path, env: dict[str, str]) -> list[str]:
-    """What a shell prints, line by line; every command succeeds."""
+    """Run the script in a shell and return what it prints, by line; every command succeeds."""
     run = subprocess.run(
         ["bash", "-ec", script], cwd=directory, env=env, capture_output=True, text=True, timeout=PATIENCE_S
     )
@@ -79,7 +79,7 @@ def test_each_line_installs_the_sources_and_says_their_version(
 def test_the_upgrade_of_one_vm_is_one_and_so_is_the_way_back(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, others: dict[str, str]
 ) -> None:
-    """From the wheel that was there to that of `next`, by the lines of the page, and to the first one again."""
+    """The lines of the page upgrade the wheel that was there to that of `next`, and go back to the first one."""
     (tmp_path / "next").mkdir()
     for version, place in ((OLD, tmp_path), (NEW, tmp_path / "next")):
         wheel = built("wheel", version, tmp_path_factory.mktemp("wheel"))

@@ -1,5 +1,6 @@
-"""What is built and installed: one package in site-packages, which nobody's folders stand in the way of, and the module
-by which Spark finds its format."""
+"""What is built and installed: one package in site-packages, which no user's folders shadow, and the module by which
+Spark finds its format.
+"""
 
 import os
 import re
@@ -108,7 +109,7 @@ def test_a_wheel_from_the_source_distribution_is_the_same(wheel: Path, sdist: Pa
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
 def test_a_source_distribution_holds_every_file_of_the_repository(sdist: Path) -> None:
-    """Those that the tests read are among them: they run from it."""
+    """All tracked files are in it, among them those that the tests read: the tests run from it."""
     tracked = {ROOT / name for name in run(["git", "ls-files", "-z"], ROOT).split("\0") if name}
     names = {path.relative_to(ROOT).as_posix() for path in tracked if path.is_file()}
     missing = {name for name in names if not (sdist / name).is_file()} - LEFT_OUT
@@ -131,7 +132,7 @@ def test_both_distributions_have_the_licence_the_notice_and_a_description_withou
 def test_without_git_the_version_is_what_the_builder_says_or_none_of_a_release(
     sdist: Path, tmp_path: Path, told: str, version: str
 ) -> None:
-    """As in the build of an image, and in an archive of the repository."""
+    """The cases are the build of an image, and an archive of the repository."""
     source = tmp_path / "source"
     copytree(sdist, source)
     (source / "PKG-INFO").unlink()

@@ -84,7 +84,7 @@ def test_endless():
 
 
 def ended(folder: Path, workers: int = 2, **modules: str) -> str:
-    """What a run prints of these modules, with the settings of this project and so many workers."""
+    """Run these modules with this project's settings and so many workers; return what the run prints."""
     for name, text in modules.items():
         (folder / f"{name}.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder)]

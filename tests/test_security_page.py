@@ -16,7 +16,7 @@ _TESTS = Path(__file__).resolve().parent
 
 
 def _source(test: str) -> str:
-    """Of a function, with its decorators; empty if there is none."""
+    """Return the source of a test, with its decorators; empty if there is none."""
     file, _, name = test.partition("::")
     text = (_TESTS / file).read_text(encoding="utf-8")
     for node in ast.walk(ast.parse(text)):

@@ -290,7 +290,9 @@ def test_nobody_imports_the_tests() -> None:
 
 
 def test_what_tests_share_is_no_test_of_one_folder() -> None:
-    """What several folders use is in tests/clients, tests/support or tests/fakes, where a reader looks for it."""
+    """Modules that several folders use are in tests/clients, tests/support or tests/fakes, where a reader looks for
+    them.
+    """
     found = []
     for path in _sources("bench", "tests", "tools"):
         for line, module in _imports(path):
@@ -427,7 +429,7 @@ def _sleeps(call: ast.Call) -> bool:
 
 
 def test_tests_have_no_deadline_that_a_busy_machine_breaks() -> None:
-    """What must come is waited for as long as tests/support/patience.py says; what is measured in seconds is `slow`."""
+    """A wait lasts as long as tests/support/patience.py says; a test that is measured in seconds is `slow`."""
     found, used = [], set()
     for name, path in _written("tests"):
         if name.startswith(OF_OTHER_TARGETS):
