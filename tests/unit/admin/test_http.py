@@ -60,7 +60,7 @@ class Served:
 
 
 async def everything(reader: asyncio.StreamReader) -> bytes:
-    """Until the connection ends, in whichever way."""
+    """Read until the connection ends, in whichever way."""
     data = b""
     with suppress(ConnectionResetError):
         while piece := await reader.read(1_000_000):

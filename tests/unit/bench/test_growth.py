@@ -73,7 +73,7 @@ def test_a_transaction_does_as_much_at_a_coordinator_of_many_open_ones_as_at_an_
 
 
 def test_a_walk_through_everything_would_be_noticed(tmp_path: Path) -> None:
-    """The measure itself: what looks at each segment is told apart from what does not."""
+    """The measure itself works: code that looks at each segment is distinguished from code that does not."""
 
     def walk(world: LogWorld) -> int:
         return sum(segment.size_bytes for segment in segments_of(world.log))

@@ -70,7 +70,7 @@ CODEC_LINES = {
     "encode a batch of one record": 35,
     "decode a batch of one record": 77,
 }
-"""Of one topic and one partition, where a message has them."""
+"""Messages have one topic and one partition, where they have any."""
 
 pytestmark = [
     pytest.mark.interpreted,
@@ -79,7 +79,7 @@ pytestmark = [
 
 
 def beyond(figures: dict[str, int], counted: dict[str, int]) -> dict[str, tuple[int, int]]:
-    """What exceeds its figure, as (figure, counted)."""
+    """The figures that are exceeded, as (figure, counted)."""
     assert figures.keys() == counted.keys()
     return {name: (figures[name], lines) for name, lines in counted.items() if lines > figures[name] * ALLOWED}
 
@@ -126,7 +126,7 @@ def test_a_codec_costs_no_more_lines_than_its_figure() -> None:
 
 
 def test_a_collection_of_garbage_is_not_counted() -> None:
-    """Whoever listens to collections runs lines of their own, in whatever allocates at that moment."""
+    """A callback of collections runs lines of its own, in whatever allocates at that moment."""
 
     def run() -> list[list[int]]:
         return [[index] for index in range(100)]

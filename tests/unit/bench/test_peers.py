@@ -29,7 +29,7 @@ TIMES = Workload("times", "some waits", "record", 100, lambda scene: None)
 
 
 def contestant(key: str, code: str = "") -> Contestant:
-    """A process that runs `code` and answers nobody."""
+    """A process that runs `code` and answers no client."""
     launch = Launch([sys.executable, "-c", code], free_ports(1)[0])
     return Contestant(key, key.capitalize(), lambda: "1.0", lambda directory: launch)
 

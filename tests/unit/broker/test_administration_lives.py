@@ -38,7 +38,7 @@ STEPS = st.one_of(
 
 @dataclass
 class Model:
-    """What administration comes to, in dicts."""
+    """The topics and settings that administration should result in, in dicts."""
 
     partitions: dict[str, int] = field(default_factory=dict)
     retention: dict[str, str] = field(default_factory=dict)

@@ -31,7 +31,7 @@ def fields(structure: Structure, version: int) -> dict[str, Field]:
 
 
 def element(structure: Structure, array: str, version: int) -> Any:
-    """What the array contains; KeyError if the structure has none of this name in this version."""
+    """The element type of the array; KeyError if the structure has none of this name in this version."""
     kind = fields(structure, version)[array].type
     assert isinstance(kind, ArrayOf), array
     return kind.element

@@ -1,4 +1,4 @@
-"""What one node tells of itself is true, what it cannot do it refuses in words, and asking changes nothing."""
+"""What one node reports about itself is true, what it cannot do it refuses in words, and asking changes nothing."""
 
 import re
 from importlib import import_module

@@ -20,7 +20,7 @@ PARTITIONS = 5
 
 
 class ColdDisk:
-    """What an earlier run wrote of a log is not in the page cache: reading it on the event loop fails the test."""
+    """A disk where a log's earlier bytes miss the page cache: reading them on the event loop fails the test."""
 
     def __init__(self, broker: VirtualBroker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reads = 0
@@ -82,7 +82,7 @@ def test_a_fetch_waits_for_the_disk_beside_the_loop_and_gives_the_same(monkeypat
 def test_records_that_come_while_a_fetch_waits_for_the_disk_are_left_to_the_next(
     isolation: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a reader may see is fixed when its answer is planned, in all partitions at once."""
+    """The visible end is fixed when the answer is planned, in all partitions at once."""
     broker, topic_id, _ = started(monkeypatch)
     reply = broker.start(everything(topic_id, isolation_level=isolation), BY_ID)
     for index in range(PARTITIONS):

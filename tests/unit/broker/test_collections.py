@@ -10,7 +10,7 @@ from oncelog.broker.system import loop
 
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="the collector goes through old objects in slices")
 STORED = 400_000
-"""As 100,000 groups make."""
+"""The number of objects that 100,000 groups make."""
 MOST_LOOKED_AT = 40_000
 
 
@@ -43,7 +43,7 @@ def test_a_full_collection_looks_at_what_is_new(collections: list[int]) -> None:
 
 
 def test_a_heap_that_does_not_grow_is_not_frozen_again(collections: list[int]) -> None:
-    """So that a cycle that lives a while, and is dropped then, is freed."""
+    """A cycle that lives a while, and is dropped then, is freed."""
     frozen_count = gc.get_freeze_count()
     for _ in range(200):
         cycle: list[object] = [[] for _ in range(1_000)]

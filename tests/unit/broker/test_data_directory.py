@@ -195,7 +195,7 @@ def test_copy_under_the_name_of_another_topic_is_never_served(is_journal_lost: b
     broker = with_topics("orders")
     create(broker, "payments")
     copy(broker.disk, "orders-0", "payments-0")
-    if is_journal_lost:  # then nobody knows whether payments had files of its own
+    if is_journal_lost:  # then it is unknown whether payments had files of its own
         broker.disk.delete("flushed-offsets")
     broker = broker.killed()
     assert stored(broker, "orders") == [b"orders"]
@@ -207,7 +207,7 @@ def test_copy_under_the_name_of_another_topic_is_never_served(is_journal_lost: b
 
 
 def test_directory_of_another_cluster_is_neither_served_nor_moved() -> None:
-    """For all that is known its `partition.metadata` may be damaged."""
+    """Its `partition.metadata` may be damaged instead: the broker cannot know."""
     broker = with_topics("orders")
     broker.disk.delete(f"orders-0/{METADATA}")
     put(broker.disk, f"orders-0/{METADATA}", encode_partition_metadata(UUID(int=2**100 - 1)))

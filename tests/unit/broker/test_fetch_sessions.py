@@ -318,7 +318,7 @@ def test_names_that_no_topic_has_are_kept_in_no_session() -> None:
 
 
 def test_ids_of_sessions_do_not_follow_from_those_before() -> None:
-    """Whoever knows the id of another's session can end it."""
+    """A client that guesses the id of another's session can end it."""
     told_by_the_generator = []
     for _ in range(2):
         random.seed(1)

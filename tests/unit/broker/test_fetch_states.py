@@ -27,7 +27,7 @@ def started() -> tuple[VirtualBroker, UUID]:
 
 
 def use_up_this_turn(broker: VirtualBroker) -> None:
-    """Whatever needs slices begins in a later turn."""
+    """Spend the turn's budget: all that needs slices begins in a later turn."""
     broker.broker.slices.charge(2 * ELEMENTS_A_TURN)
 
 

@@ -1,4 +1,4 @@
-"""A full disk: whoever wants to write is told to try again, readers notice nothing, and with room all goes on."""
+"""A full disk: writers get a retriable error, readers notice nothing, and with room all works again."""
 
 import asyncio
 import errno
@@ -228,7 +228,7 @@ CHANGES: dict[str, tuple[Message, int]] = {
         1,
     ),
 }
-"""What administrators change in the metadata log besides topics, and the version of the request."""
+"""Requests that change the metadata log besides topics, each with its version."""
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -244,7 +244,7 @@ def test_change_of_the_cluster_is_refused_retriably_and_works_once_there_is_room
 
 
 def errors_of(response: Message) -> list[ErrorCode]:
-    """That of the response, or of each row of its only array."""
+    """The error of the response, or of each row of its only array."""
     if hasattr(response, "error_code"):
         return [ErrorCode(response.error_code)]
     (rows,) = (each for each in map(partial(getattr, response), response.__slots__) if isinstance(each, Sequence))

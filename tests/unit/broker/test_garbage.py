@@ -31,7 +31,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(scope="module", autouse=True)
 def _others() -> None:
-    """What the tests before have left is not walked by each collection of these."""
+    """Keep the objects of earlier tests out of the collections of these."""
     gc.freeze()
 
 

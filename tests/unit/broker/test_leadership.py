@@ -18,7 +18,7 @@ OFTEN = "metadata.log.max.record.bytes.between.snapshots=2000"
 
 
 def epochs(broker: VirtualBroker, name: str) -> list[int]:
-    """As Metadata says; DescribeTopicPartitions and the logs say the same."""
+    """The leader epochs in Metadata; DescribeTopicPartitions and the logs have the same."""
     topics = [MetadataRequestTopic(name=name, topic_id=UUID(int=0))]
     (topic,) = broker.ask(MetadataRequest(topics=topics), 12).topics
     found = [partition.leader_epoch for partition in topic.partitions]

@@ -1,4 +1,4 @@
-"""Batches that become large once they are opened keep nobody else waiting."""
+"""Batches that become large once they are opened keep no other request waiting."""
 
 from typing import Any
 

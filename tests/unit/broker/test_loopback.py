@@ -36,7 +36,7 @@ def test_no_other_form_is_this_machine(host: str) -> None:
 
 
 def test_localhost_is_a_number_for_the_admin() -> None:
-    """Of several addresses it listens on one; a client checks the certificate of the name."""
+    """The port listens on one address of the name; a client checks the name in the certificate."""
     address = parse_http_address(" https://localhost:9644 ")
     assert address == HttpAddress("localhost", 9644, has_tls=True)
     assert (address.is_local, address.bound_host, str(address)) == (True, "127.0.0.1", "localhost:9644")

@@ -46,7 +46,7 @@ def grown(*overrides: str, count: int = 40) -> VirtualBroker:
 
 @cache
 def grown_once(count: int = 40) -> VirtualBroker:
-    """For those who take copies of its disk, and ask it for nothing that changes it."""
+    """A shared broker for tests that copy its disk, and ask it for nothing that changes it."""
     return grown(count=count)
 
 

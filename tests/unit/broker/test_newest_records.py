@@ -44,7 +44,7 @@ steps = st.lists(
 
 @given(steps)
 def test_offsets_are_those_of_the_whole_log_committed_and_pending(done: list[Commit | End]) -> None:
-    """Whatever transactions were open, ended or overtaken, and whichever offsets were deleted meanwhile."""
+    """The offsets agree whichever transactions were open, ended or overtaken, and whichever offsets were deleted."""
     live, log = GroupShard(0), MemoryCoordinatorLog()
     for number, step in enumerate(done):
         if isinstance(step, End):

@@ -191,7 +191,7 @@ def test_directory_that_is_gone_is_an_offline_partition_for_verify_and_start_and
 
 @pytest.mark.parametrize("kind", ["missing", "empty", "garbage"])
 def test_journal_that_is_lost_lets_no_later_start_take_damage_for_a_torn_write(kind: str) -> None:
-    """As long as a partition is offline, what the journal knew of it cannot be known again."""
+    """While a partition is offline, what the journal knew of it cannot be known again."""
     disk = stopped("kill -9")
     KINDS[kind](disk, "flushed-offsets")
     for path in (MIDDLE, f"{TOPIC}-0/segment-manifest"):
@@ -211,7 +211,9 @@ def test_journal_that_is_lost_lets_no_later_start_take_damage_for_a_torn_write(k
 @pytest.mark.parametrize("left_bytes", [0, 20, 60, 150])
 @pytest.mark.parametrize("how", STOPS)
 def test_full_disk_at_a_start_costs_partitions_and_not_the_start(how: str, left_bytes: int) -> None:
-    """What cannot be rebuilt for lack of room is offline with a line, and there again once there is room."""
+    """A partition that cannot be rebuilt for lack of room is offline with a line, and there again once there is
+    room.
+    """
     disk = stopped(how)
     for path in [path for path in disk.files if path.startswith(f"{TOPIC}-0/") and not path.endswith(".log")]:
         disk.delete(path)

@@ -72,7 +72,7 @@ def pair() -> Pair:
 
 
 def _quorum(pair: Pair, node: VirtualNode) -> PartitionData:
-    """Of the metadata log."""
+    """Describe the quorum of the metadata log, as this node answers it."""
     wanted = describe_quorum_request.PartitionData(partition_index=0)
     topic = describe_quorum_request.TopicData(topic_name=METADATA_TOPIC, partitions=[wanted])
     answer = pair.ask(node, describe_quorum_request.DescribeQuorumRequest(topics=[topic]), 2)

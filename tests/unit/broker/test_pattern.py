@@ -1,4 +1,4 @@
-"""Patterns of clients: whoever may send one may not keep the broker from others with it."""
+"""Patterns of clients: a client that may send one cannot keep the broker from others with it."""
 
 from collections.abc import Callable
 from typing import Any

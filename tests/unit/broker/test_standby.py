@@ -264,7 +264,7 @@ def test_settings_that_the_leader_changes_take_effect(leader: TablesBroker) -> N
 
 
 def test_answers_that_name_the_leader_wait_until_it_was_seen_later(leader: TablesBroker) -> None:
-    """By a look that begins when the database would have noticed its end."""
+    """The look must begin after the database would have noticed the leader's end."""
     standby = Standby(leader)
     replies = [standby.send(MetadataRequest(topics=[]), 12), standby.send(DescribeClusterRequest(), 1)]
     standby.leader_seen.on_look(LEASE, standby.time.monotonic_ms())
@@ -350,8 +350,9 @@ _TOPIC = [MetadataRequestTopic(name="topic")]
 def test_a_node_that_has_ended_is_listed_to_those_alone_that_would_not_find_it_again(
     leader: TablesBroker, software: str | None, topics: list[MetadataRequestTopic] | None, listed: list[int]
 ) -> None:
-    """As in Kafka it is not listed to others: franz-go's members of groups ask their coordinator for as long as it is,
-    and an Admin each node that is."""
+    """Other clients do not see it, as in Kafka: franz-go's members of groups ask their coordinator for as long as it is
+    listed, and an Admin asks each listed node.
+    """
     standby = Standby(leader)
     gone = OtherNode(3, {"PLAINTEXT": ("third.example", 19_092)}, is_gone=True)
     standby.broker.nodes.others = [LEADER, gone]
@@ -434,7 +435,7 @@ def test_a_broker_that_takes_its_place_has_its_clients_and_what_they_ask_next(le
 
 
 def test_it_follows_through_snapshots_and_checkpoints_of_the_leader() -> None:
-    """Whatever is in the journal, in chunks, or only in a snapshot."""
+    """The follower reads the journal, chunks and snapshots alike."""
     leader = TablesBroker("metadata.log.max.record.bytes.between.snapshots=300")
     follower, late = Standby(leader), Standby(leader)
     for number in range(30):

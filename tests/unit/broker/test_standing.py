@@ -134,6 +134,6 @@ REASONS: dict[str, tuple[Lease, Free, str]] = {
 @pytest.mark.parametrize("left_ms", [9_000, -3])
 @pytest.mark.parametrize("name", REASONS)
 def test_the_log_says_why_the_lease_was_free(name: str, left_ms: float) -> None:
-    """Whatever the clock of the database says is left of it."""
+    """The reason does not depend on the time that the database's clock says is left."""
     lease, free, expected = REASONS[name]
     assert why_free(lease._replace(left_ms=left_ms), free, 1) == expected

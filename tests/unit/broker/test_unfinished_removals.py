@@ -42,7 +42,7 @@ def stopped_in_removal(filled: MemoryDisk, operations: int) -> tuple[MemoryDisk,
 
 
 def test_after_a_power_cut_no_file_of_a_removed_topic_is_left(filled: MemoryDisk) -> None:
-    """Whatever of the metadata and of the list of removals has become durable."""
+    """The files are gone whichever part of the metadata and of the list of removals has become durable."""
     operations, is_unfinished, removed_count = 0, True, 0
     while is_unfinished:
         disk, is_unfinished = stopped_in_removal(filled, operations)

@@ -86,7 +86,7 @@ class Wire:
         for batch in self._sent[:arrived]:
             self.partition.append(batch.encoded or b"")
         lost, self._sent = self._sent, []
-        # Answers are told in any order: it must not matter.
+        # Answers arrive in any order: it must not matter.
         self._source.shuffle(lost)
         for batch in lost:
             self.queue.on_retriable(batch, 0.0)
@@ -121,7 +121,7 @@ def add(queue: PartitionQueue, number: int) -> tuple[Batch, int]:
 
 
 def known_queue() -> PartitionQueue:
-    """Of a partition that has written a batch of the first identity."""
+    """A queue whose partition has written a batch of the first identity."""
     queue = PartitionQueue(PLACE)
     add(queue, -1)
     first = queue.take(FIRST, 0.0, compression="none", transactional=False)

@@ -39,7 +39,7 @@ PLACE = TopicPartition(TOPIC, 0)
 
 
 def asked(key: ApiKey, answer: Callable[[Any], Any], call: Callable[[Admin], Awaitable[Any]]) -> tuple[Any, list[Any]]:
-    """What the call returns, or the error that it raises, and the requests of that API."""
+    """Return the call's result, or the error that it raises, and the requests of that API."""
     broker = ScriptedBroker({**ANY, key: answer})
     found: list[Any] = []
 
@@ -131,7 +131,7 @@ def test_a_broker_without_share_groups_is_an_error_that_says_so() -> None:
 
 
 def test_numbers_that_the_broker_does_not_know_are_none() -> None:
-    """-1 on the wire: the partition has not been read yet, or its lag cannot be told."""
+    """-1 on the wire: the partition has not been read yet, or its lag is unknown."""
     known = DescribeShareGroupOffsetsResponsePartition(partition_index=1, start_offset=7, leader_epoch=2, lag=5)
     unknown = DescribeShareGroupOffsetsResponsePartition(partition_index=0, start_offset=-1, leader_epoch=-1, lag=-1)
     found, (request,) = asked(

@@ -72,7 +72,7 @@ def described(code: int = 0, topology: Topology | None = None, *members: Member)
 
 
 def outcome(answers: Answers, call: Callable[[Admin], Awaitable[Any]]) -> Any:
-    """What the call returns, or the error that it raises."""
+    """Return the call's result, or the error that it raises."""
     found: list[Any] = []
 
     async def main() -> None:

@@ -37,7 +37,7 @@ SEEDS = range(100)
 
 
 class _Broken(Exception):
-    """What the program itself raises."""
+    """An error that the program itself raises."""
 
 
 class Life:

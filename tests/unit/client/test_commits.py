@@ -1,4 +1,4 @@
-"""The order in which a consumer's commits reach the group, and that each callback hears of the outcome."""
+"""The order in which a consumer's commits reach the group, and that each callback gets the outcome."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ def at(**offsets: int) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 class Group:
-    """Responds when it is told to."""
+    """A group that responds when the test lets it."""
 
     def __init__(self) -> None:
         self.received: list[Committed] = []
@@ -105,7 +105,7 @@ async def test_a_commit_behind_one_without_a_response_ends_at_its_deadline(commi
         await commits.commit(at(a=2), Deadline.after(0))
     group.answer()
     await turns()
-    # It was not sent afterwards, and it is in nobody's way.
+    # It was not sent afterwards, and does not hold up the next one.
     commits.commit_soon(at(a=3), None)
     await turns()
     assert group.received == [at(a=1), at(a=3)]

@@ -63,7 +63,7 @@ def append(log: ModelLog, count: int, producer_id: int) -> None:
 
 
 def shown(log: ModelLog, fetch_offset: int, stop_offset: int) -> list[int]:
-    """What a consumer shows of one Fetch that returns the batches of [fetch_offset, stop_offset)."""
+    """The offsets that a consumer shows of one Fetch that returns the batches of [fetch_offset, stop_offset)."""
     touching = [
         (producer_id, first) for producer_id, first, last in log.aborted if last >= fetch_offset and first < stop_offset
     ]

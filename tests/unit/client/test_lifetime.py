@@ -65,7 +65,7 @@ def _everything_before_is_collected() -> Iterator[None]:
 
 
 def said(caplog: pytest.LogCaptureFixture, caught: list[warnings.WarningMessage]) -> list[tuple[str, str]]:
-    """What was said of clients that are open: by a warning with its place, and by the log."""
+    """The messages about open clients: each warning with its place, and the line of the log."""
     ours = [each for each in caught if each.category is ResourceWarning and "closed: use" in str(each.message)]
     shown = [f"{each.filename}:{each.lineno}: {each.message}" for each in ours]
     logged = [each.getMessage() for each in caplog.records if each.name == "oncelog.client"]
@@ -98,7 +98,7 @@ def test_a_client_that_was_not_closed_says_so_in_one_line_with_where_it_was_made
 
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_a_client_that_was_closed_or_never_opened_says_nothing(kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Nor does one that could not be opened."""
+    """A client that could not be opened says nothing either."""
     with warnings.catch_warnings(record=True) as caught, caplog.at_level(logging.WARNING):
         warnings.simplefilter("always")
         dropped(CLIENTS[kind], closes=True)
@@ -125,8 +125,9 @@ def test_where_a_client_was_made_keeps_no_frame() -> None:
 
 
 class Scene:
-    """Open clients, in a loop that has then ended, or that somebody else runs. The names are those of the table of all
-    calls in `test_client_deadlines`."""
+    """Open clients, in a loop that has then ended, or that other code runs. The names are those of the table of all
+    calls in `test_client_deadlines`.
+    """
 
     def __init__(self) -> None:
         self.loop = new_loop()
@@ -205,7 +206,7 @@ def check_error(name: str, error: InvalidState) -> None:
 
 
 def in_another_loop(name: str, scene: Scene) -> InvalidState:
-    """What a call raises that comes from another loop, over which nothing is connected."""
+    """The error of a call from another loop, in which nothing is connected."""
     entry = waiting(name)
     call: Callable[[Any], Any] = AT_ONCE[name] if entry is None else entry[0]
     other = new_loop()

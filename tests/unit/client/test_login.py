@@ -32,7 +32,7 @@ _FLEXIBLE_FROM = {3: 9, 17: 2, 18: 3, 36: 2}
 
 
 class Peer:
-    """The other side of one connection: reads requests, and answers each when it is told to."""
+    """The other side of one connection: reads requests, and answers each when the test lets it."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -155,7 +155,7 @@ async def test_a_provider_that_fails_is_the_cause_and_what_it_says_is_not_repeat
 
 
 class Answers:
-    """Of requests for metadata, in the order in which they arrive."""
+    """The answers to requests for metadata, in the order in which they arrive."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer

@@ -12,7 +12,7 @@ from oncelog.client.values.lifetime import Lifetime
 from tests.support.patience import PATIENCE_S
 
 TURN_COUNT = 50
-"""What a client does when it is cancelled takes a while."""
+"""The number of turns that a cancelled client still takes."""
 
 
 class Client:

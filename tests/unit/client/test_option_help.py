@@ -64,7 +64,7 @@ def test_every_number_has_a_unit_or_is_a_count(settings: type) -> None:
 
 @BOTH
 def test_the_text_of_the_class_is_above_its_options(module: Any) -> None:
-    """What the class is, and how it is used, comes first; an object has the same text."""
+    """The description and usage of the class come first; an object has the same text."""
     for name in CLIENTS:
         text, _, options = getattr(module, name).__doc__.partition("\n\nOptions, as keyword arguments:\n\n")
         assert f"with {name}(" in text

@@ -79,7 +79,9 @@ class Records(RuleBasedStateMachine):
 
     @rule(place=st.sampled_from(PLACES), offset=offsets, kind=st.sampled_from([*TYPES]))
     def say(self, place: TopicPartition, offset: int, kind: AcknowledgeType) -> None:
-        """Of one partition under two leaders it is one of both, and the test follows."""
+        """Acknowledge a record. For a partition under two leaders, either delivery may be meant, and the test
+        follows.
+        """
         keys = [each for each in self.mine if each[0].topic_partition == place and each[1] == offset]
         if not keys:
             with pytest.raises(InvalidState, match="cannot be acknowledged"):

@@ -18,7 +18,7 @@ PLACE = TopicPartition("topic", 0)
 
 
 def batch(*offsets: int) -> bytes:
-    """Of these records; where offsets are left out the log was compacted."""
+    """A batch of these records; where offsets are left out the log was compacted."""
     records = [Record(offset, 1_000, None, b"%d" % offset, ()) for offset in offsets]
     return assemble_batch(
         b"".join(encode_record(each, each.offset - offsets[0], 0) for each in records),

@@ -1,4 +1,4 @@
-"""One way to send, whoever sends; and the blocking clients are the asyncio ones, name by name."""
+"""One way to send in every client; and the blocking clients are the asyncio ones, name by name."""
 
 import ast
 import inspect
@@ -72,7 +72,7 @@ _SPECIAL = {*_BLOCKING, *_BLOCKING.values(), "__len__", "__getitem__"}
 
 
 def members(kind: type) -> dict[str, Any]:
-    """What a program uses, with the attributes that are set when an object is made."""
+    """The members that a program uses, with the attributes that are set when an object is made."""
     found: dict[str, Any] = {}
     for base in kind.__bases__:
         found |= {name: each for name, each in vars(base).items() if name in _SPECIAL}

@@ -124,7 +124,7 @@ def test_addresses_that_say_nothing_take_no_time_from_the_others(way: str) -> No
 
 @pytest.mark.parametrize("is_connected", [False, True])
 def test_a_node_that_has_left_a_question_open_is_asked_after_the_others(is_connected: bool) -> None:
-    """As a leader does that is cut off from its database, and answers all else."""
+    """A leader that is cut off from its database does so: it answers all else."""
     broker = ScriptedBroker(OF_A_PRODUCER)
     broker.withheld["cut"] = {ApiKey.METADATA}
 
@@ -150,7 +150,7 @@ def test_a_node_that_has_left_a_question_open_is_asked_after_the_others(is_conne
 
 @pytest.mark.parametrize("is_connected", [False, True])
 def test_a_node_that_has_named_one_that_cannot_be_reached_is_asked_after_the_others(is_connected: bool) -> None:
-    """As one does that stands by and is cut off: it knows the leader of before. Each is asked again in its turn."""
+    """A standby that is cut off does so: it knows only the old leader. Each is asked again in its turn."""
     broker = ScriptedBroker(OF_A_PRODUCER)
     broker.refusing.add("gone")
 

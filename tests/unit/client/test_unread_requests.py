@@ -81,7 +81,7 @@ def test_a_broker_that_reads_again_gets_everything() -> None:
 
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "silent"])
 def test_what_waits_behind_a_full_connection_is_sent_over_the_next_one(is_closed: bool) -> None:
-    """Which is opened when the broker closes the full one, or has not read for request.timeout.ms."""
+    """The next connection is opened when the broker closes the full one, or has not read for request.timeout.ms."""
     broker = without_responses()
 
     async def main() -> None:

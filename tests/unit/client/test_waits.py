@@ -20,7 +20,7 @@ REQUEST_S = 30.0
 SESSION_S = 45.0
 """session.timeout.ms, by default."""
 SOON_S = 1.0
-"""What pauses between attempts may add."""
+"""The time that pauses between attempts may add."""
 GROUP = ConsumerGroupMetadata("group")
 
 
@@ -188,7 +188,7 @@ def test_a_cancelled_transaction_ends_over_a_new_connection_if_the_old_ones_are_
 
 
 def test_a_request_that_is_slow_takes_no_other_connection_with_it() -> None:
-    """What waits for nothing, and was heard of since, stays."""
+    """A connection that waits for nothing, and has got answers since, stays."""
     broker = ScriptedBroker({**OF_A_PRODUCER, ApiKey.FETCH: lambda _: FetchResponse()})
 
     async def main() -> None:

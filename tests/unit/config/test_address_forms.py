@@ -29,7 +29,7 @@ def _advertised(text: str) -> Address:
 
 
 def _advertised_alone(text: str) -> Address:
-    """Which says where to listen, too."""
+    """Parse an advertised listener without `listeners`: it sets the bound address, too."""
     overrides = [f"advertised.listeners=PLAINTEXT://{text}"]
     (found,) = load_config(overrides=overrides, host_name=lambda: "box")[0].listeners
     assert (found.host, found.port) == ("0.0.0.0", found.advertised_port)

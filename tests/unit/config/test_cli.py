@@ -45,7 +45,7 @@ def test_help_is_there(arguments: list[str]) -> None:
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """A port that is bound, so nobody else gets it, and not listened on."""
+    """A port that is bound, so that no other process gets it, and not listened on."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]

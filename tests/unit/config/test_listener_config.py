@@ -1,4 +1,4 @@
-"""Listeners: which are opened, on which address, and what clients are told."""
+"""Listeners: which are opened, on which address, and which address clients get."""
 
 from pathlib import Path
 

@@ -113,7 +113,7 @@ def test_a_value_is_capped_by_bounds_that_were_narrowed_since() -> None:
 
 
 def test_groups_that_are_described_together_have_each_its_own_settings() -> None:
-    """Those without any are answered alike, before and after one that has some."""
+    """Groups without settings of their own are answered alike, before and after one that has some."""
     broker = VirtualBroker()
     kind, name = ResourceType.GROUP, "share.delivery.count.limit"
     own = AlterConfigsResource(resource_type=kind, resource_name="own", configs=[AlterableConfig(name=name, value="7")])

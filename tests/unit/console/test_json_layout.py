@@ -24,7 +24,9 @@ def test_it_is_laid_out_as_python_does_whatever_spaces_it_was_written_with(value
 
 
 def test_digits_and_repeated_names_stay_as_they_were_written() -> None:
-    """What reading and writing JSON would change: trailing zeros, exponents, large numbers, a name twice."""
+    """Reading and writing JSON would change trailing zeros, exponents, large numbers, and a name that is there
+    twice.
+    """
     assert lines_of('{"cents": 12.50, "n": 1E5, "id": 12345678901234567890123, "n": 2}') == (
         "{",
         '  "cents": 12.50,',

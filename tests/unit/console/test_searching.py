@@ -116,7 +116,7 @@ def test_a_batch_that_cannot_be_opened_is_counted_and_passed() -> None:
 
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=5), max_size=12), st.integers(1, 4))
 def test_looks_one_after_the_other_find_everything_once(batches: list[list[bool]], most: int) -> None:
-    """Wherever a limit ends a look, also in the middle of a batch, the next one goes on there."""
+    """Wherever a limit ends a look, also in the middle of a batch, the next one continues there."""
     log = Log()
     for batch in batches:
         log.write(*((None, b"wanted" if is_wanted else b"other") for is_wanted in batch))

@@ -22,7 +22,7 @@ _END = {V1: 4, V2: 5}
 
 
 class Writer(Producer):
-    """A producer of one of the two transaction protocols, whose values can be told apart."""
+    """A producer of one of the two transaction protocols, whose values are distinct."""
 
     def __init__(self, broker: VirtualBroker, level: int = V1, transactional_id: str = TRANSACTIONAL_ID) -> None:
         super().__init__(broker, transactional_id)
@@ -49,7 +49,7 @@ class Writer(Producer):
         return self.broker.send(EndTxnRequest(committed=commit, **self.identity), _END[self.level])
 
     def finish(self, *, commit: bool = True) -> ErrorCode:
-        """The end, with the pair to go on with taken up."""
+        """End the transaction, and take up the identity in the answer."""
         return self.end(commit, _END[self.level])
 
 
@@ -87,7 +87,7 @@ def state_of(broker: VirtualBroker, transactional_id: str = TRANSACTIONAL_ID) ->
 
 
 def committed(broker: VirtualBroker, partition: int = 0) -> list[str]:
-    """What a read_committed reader gets of one partition."""
+    """The values that a read_committed reader gets of one partition."""
     log = log_of(broker, partition)
     result = read_records(log, log.log_start_offset, 1 << 20, FetchIsolation.TXN_COMMITTED)
     to_come = sorted(result.aborted_transactions or (), key=lambda aborted: aborted.first_offset, reverse=True)

@@ -94,7 +94,7 @@ def test_what_changes_something_for_a_transaction_always_has_a_place() -> None:
 
 
 def test_the_subjects_of_every_request_that_names_them_are_found(broker: VirtualBroker) -> None:
-    """By name, so a schema that grows a field elsewhere fails here and not silently."""
+    """They are found by name, so a schema that grows a field elsewhere fails here and not silently."""
     with_ids, with_partitions = set(), set()
     for api in API_TABLE.values():
         request = request_of(api)

@@ -1,4 +1,4 @@
-"""What can be seen of a broker between two steps, and in which order it is told."""
+"""What can be seen of a broker between two steps, and the order of its events."""
 
 from oncelog.broker.faults.events import KEPT, Events
 from oncelog.broker.faults.rule import Action, Point, Selector

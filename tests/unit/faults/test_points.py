@@ -1,4 +1,4 @@
-"""Each action at each point does what it says, and the rule tells how often."""
+"""Each action at each point does what it says, and the rule counts how often."""
 
 from collections.abc import Callable
 from itertools import product

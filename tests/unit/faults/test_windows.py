@@ -220,7 +220,7 @@ def test_window_7_an_end_whose_answer_was_lost_succeeds_again_and_its_opposite_d
 
 
 def test_window_8_a_late_commit_tears_the_next_transaction_of_version_1() -> None:
-    """Jepsen, Bufstream 0.1.0: the protocol has nothing that tells a late EndTxn from the next one (KAFKA-17754).
+    """Jepsen, Bufstream 0.1.0: nothing in the protocol distinguishes a late EndTxn from the next one (KAFKA-17754).
 
     Apache Kafka does the same. This is why KIP-890 gives each transaction an epoch of its own.
     """

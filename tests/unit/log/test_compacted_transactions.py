@@ -68,7 +68,7 @@ class Scene:
             self._logs.delete_records(self.log, int(step[1:]))
 
     def _restart(self) -> None:
-        """What a stop has left may have lost any file but the `.log`: all else is rebuilt from what compaction left."""
+        """Restart on a disk that has lost any file but the `.log`: all else is rebuilt from what compaction left."""
         before, problems = read(self.log, FetchIsolation.TXN_COMMITTED), self._logs.compaction_problems
         stable = self.log.last_stable_offset
         snapshots = [name for name in self._logs.disk.list_dir("topic-0") if name.endswith(".snapshot")]
@@ -93,7 +93,7 @@ class Scene:
 
 
 def state_of(log: PartitionLog) -> dict[str, str]:
-    """What a read_committed reader from the start adds up, without the filler."""
+    """The table that a read_committed reader from the start adds up, without the filler."""
     found = latest(read(log, FetchIsolation.TXN_COMMITTED))
     return {key.decode(): value.decode() for key, value in found.items() if key is not None and value and key != b"f"}
 
@@ -110,7 +110,7 @@ def test_a_read_committed_reader_gets_what_was_committed_last(name: str, memory_
 
 
 def test_a_reader_gets_to_the_last_stable_offset_though_compaction_left_no_record_before_it() -> None:
-    """Who reads "to the end", as Kafka Connect does with its topics, would otherwise wait for the transaction."""
+    """A reader "to the end", as Kafka Connect is of its topics, would otherwise wait for the transaction."""
     scene = Scene(1_000_000)
     scene.play("k=v k= 1:j=w / ~ R /")
     assert scene.log.last_stable_offset == 2 < scene.log.high_watermark

@@ -64,7 +64,7 @@ def test_sixteen_writers_that_wait_need_fewer_than_half_as_many_rounds_as_append
 def test_appends_of_turns_that_follow_each_other_share_a_round_once_rounds_hold_several(
     turns: int, rounds: int
 ) -> None:
-    """As a client's pipelined requests arrive; but a round waits for sixteen turns at most."""
+    """Pipelined requests of a client arrive like that; but a round waits for sixteen turns at most."""
     logs = Logs()
     log = logs.open()
 
@@ -87,7 +87,7 @@ def test_appends_of_turns_that_follow_each_other_share_a_round_once_rounds_hold_
 def test_a_round_with_fewer_appends_than_those_before_waits_for_eight_turns_that_bring_none_if_all_are_of_one_log(
     log_count: int, empty_turns: int, rounds: int
 ) -> None:
-    """As a client with several requests in flight sends the next ones: not quite as fast as the loop turns."""
+    """A client with several requests in flight sends the next ones like that: not quite as fast as the loop turns."""
     logs = Logs()
     opened = [logs.open(partition=number) for number in range(log_count)]
 
@@ -237,7 +237,7 @@ def test_clean_stop_that_finds_no_descriptor_is_no_clean_stop() -> None:
 
 
 def test_os_policy_syncs_completed_segments_behind() -> None:
-    """So that recovery need not read them, and the active one is left to the kernel."""
+    """Recovery need not read the completed segments; the active one is left to the kernel."""
     logs = Logs(policy="os")
     log = logs.open(segment_bytes=200)
     for _ in range(6):

@@ -365,7 +365,7 @@ def test_memory_and_os_policies_count_an_append_as_durable_and_it_is_visible_aft
 
 @pytest.mark.parametrize(("step_ms", "base_offsets"), [(1, [0, 3, 6]), (0, [0, 6])])
 def test_roll_when_the_index_of_offsets_or_of_times_is_full(step_ms: int, base_offsets: list[int]) -> None:
-    """That of times has larger entries, and grows with later timestamps alone."""
+    """The index of times has larger entries, and grows with later timestamps alone."""
     logs = Logs()
     log = logs.open(index_interval_bytes=0, segment_index_bytes=36)
     for number in range(7):

@@ -45,7 +45,7 @@ def refused(call: object, *arguments: object, **settings: object) -> ErrorCode:
 
 
 def test_one_of_the_last_five_batches_is_answered_with_its_offset(logs: Logs, log: PartitionLog) -> None:
-    """Older ones are out of order: they cannot be told from a gap."""
+    """Older ones are out of order: they look like a gap."""
     offsets = [send(logs, log, sequence) for sequence in range(8)]
     for sequence in range(3, 8):
         assert send(logs, log, sequence) == offsets[sequence]
@@ -215,7 +215,7 @@ def test_every_changed_byte_of_a_snapshot_is_found(logs: Logs, log: PartitionLog
 
 
 def test_batches_belong_to_one_snapshot(logs: Logs, log: PartitionLog) -> None:
-    """Missing ones count as damaged, but for a snapshot of nobody."""
+    """Missing ones count as damaged, but for a snapshot without producers."""
     nobody = encode_snapshot(log.producer_state)
     assert nobody.batches == b""
     load_batches(load_snapshot(nobody.rows, 0), nobody.rows, None)

@@ -170,7 +170,7 @@ def test_directories_are_listed_renamed_and_deleted(tmp_path: Path) -> None:
 
 
 def test_tree_that_is_deleted_ends_at_links(tmp_path: Path) -> None:
-    """What an operator has linked to from a data directory is not deleted with the link."""
+    """A file that an operator has linked to from a data directory is not deleted with the link."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "photo").write_bytes(b"photo")
     (tmp_path / "data" / "topic-0").mkdir(parents=True)

@@ -284,7 +284,7 @@ def test_without_its_batches_a_snapshot_still_has_producers_whose_segments_are_g
 
 @pytest.mark.parametrize("stop", STOPS)
 def test_deletion_that_got_no_further_than_a_snapshot_takes_no_batches_from_those_after_it(stop: str) -> None:
-    """What is left of the first segment tells less of producers than the snapshot behind it."""
+    """The rest of the first segment knows less of producers than the snapshot behind it."""
     logs = Logs(config=SMALL)
     log = logs.open()
     logs.append(log, batch(1, producer_id=77, base_sequence=0))
@@ -486,7 +486,7 @@ def test_snapshot_that_an_earlier_start_has_rebuilt_is_durable_before_the_log_be
             logs.disk.delete(path)
         logs.disk.make_durable()
         logs = logs.killed()
-        logs.open(segment_bytes=150)  # writes the snapshots anew, and is killed
+        logs.open(segment_bytes=150)  # writes the snapshots again, and is killed
         logs = logs.killed()
         log = logs.open(segment_bytes=150)
         logs.delete_records(log, bases[-1])

@@ -15,7 +15,7 @@ class SlowClock(ManualClock):
 
 
 def start(clock: ManualClock) -> tuple[int, list[tuple[int, int, str]]]:
-    """The bytes of a partition that must be scanned, and what is told while it is."""
+    """The bytes of a partition that must be scanned, and the reports of progress meanwhile."""
     logs = Logs()
     for partition in range(2):
         log = logs.open(partition, segment_bytes=300)
@@ -31,7 +31,7 @@ def start(clock: ManualClock) -> tuple[int, list[tuple[int, int, str]]]:
     total = sum(
         at_once(manager.open("topic", partition, log.topic_id, logs.config)).size_bytes for partition in range(2)
     )
-    at_once(manager.open("topic", 2, log.topic_id, logs.config))  # one without files is nothing to tell of
+    at_once(manager.open("topic", 2, log.topic_id, logs.config))  # one without files is nothing to report
     return total, told
 
 

@@ -12,7 +12,7 @@ QUICK_S, SLOW_S = 60e-6, 1e-3
 
 
 class Loop:
-    """It sleeps through a pause unless somebody wants the next turn; a turn takes 2 µs."""
+    """A loop that sleeps through a pause unless a callback wants the next turn; a turn takes 2 µs."""
 
     def __init__(self) -> None:
         self.time_s = 1.0

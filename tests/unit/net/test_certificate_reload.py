@@ -34,7 +34,7 @@ def alter(
 
 
 def serial(server: TlsServer, certificates: Certificates) -> str:
-    """Of the certificate that a new connection is shown."""
+    """The serial number of the certificate that a new connection is shown."""
     client = TlsClient(server, context(certificates)).handshake()
     client.send(api_versions(1))
     assert correlation_ids(client.received) == [1]

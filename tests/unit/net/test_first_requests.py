@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class Imports:
-    """A server whose imports are done when told to."""
+    """A server whose imports are done when the test lets them."""
 
     def __init__(self) -> None:
         self.thread = ManualScheduler()

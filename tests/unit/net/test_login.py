@@ -111,7 +111,7 @@ def test_the_older_form_with_tokens_as_frames_is_answered_with_frames() -> None:
 )
 @rows("key", [*ApiKey, 9_999])
 def test_before_the_login_no_request_is_answered_but_for_the_three_in_their_states(state: SaslState, key: int) -> None:
-    """As in redpanda#1331 and the METADATA during a handshake of bitnami/charts#25129."""
+    """The faults were redpanda#1331, and the METADATA during a handshake of bitnami/charts#25129."""
     answered = {
         SaslState.INITIAL: {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE},
         SaslState.HANDSHAKE: {ApiKey.SASL_HANDSHAKE},
@@ -299,7 +299,7 @@ def test_a_changed_or_deleted_user_cannot_log_in_by_the_old_password() -> None:
 
 
 def test_an_unknown_user_has_the_same_challenge_at_every_listener() -> None:
-    """Those who exist have: other salts at another listener would tell who does not."""
+    """A known user's is the same there too: other salts at another listener would give away the unknown ones."""
     server = SaslServer()
     other = Door(server.virtual.broker, server._dispatcher, "SASL_PLAINTEXT", SecurityProtocol.SASL_PLAINTEXT)
     mechanism = SCRAM_MECHANISMS["SCRAM-SHA-512"]

@@ -91,7 +91,7 @@ def fill(sender: Sender, size: int) -> None:
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(0))
 def test_large_requests_stay_within_the_bound_and_all_end(sizes: list[int], seed: int) -> None:
-    """In any order of arrival, whoever comes: none is closed while all of them move, and each is read to its end."""
+    """In any order of arrival none is closed while all of them move, and each is read to its end."""
     source = Random(seed)
     room = Room(10 * MIB)
     senders = [room.sender(size * MIB) for size in sizes]
@@ -155,7 +155,7 @@ def test_many_connections_just_below_a_mebibyte_are_within_the_bound_and_a_reque
         fill(good, MIB)
         room.look()
         looks += 1
-    # Once for those that hold nearly all, once for those that had come to wait before it.
+    # Once for those that hold nearly all, once for those that began to wait before it.
     assert looks <= 2 * (LOOKS_UNTIL_SLOW + 1)
     assert good not in room.closed
 
@@ -165,7 +165,7 @@ def test_many_connections_just_below_a_mebibyte_are_within_the_bound_and_a_reque
 def test_those_that_may_read_all_do_in_one_turn_and_none_that_moves_is_closed_for_it(
     turns_a_check: int, good_comes_in_turn: int
 ) -> None:
-    """A busy machine: while the broker did not run, 900 kB of each of 200 requests have come to their sockets."""
+    """A busy machine: while the broker did not run, 900 kB of each of 200 requests arrived at their sockets."""
     room = Room(64 * MIB, allowance_bytes=8_000_000)
     arrived = {room.sender(1_000_000): 900_000 for _ in range(200)}
     good = None

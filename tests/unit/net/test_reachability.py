@@ -1,4 +1,4 @@
-"""Warnings for clients that will not be able to follow the address that they are told."""
+"""Warnings for clients that will not be able to reach the advertised address."""
 
 from typing import Any
 

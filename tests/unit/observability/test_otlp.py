@@ -130,7 +130,7 @@ async def test_a_collector_that_refuses_is_reported_once_until_it_takes_them_aga
 async def test_a_stop_does_not_wait_for_a_collector_that_does_not_answer(
     answers: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Nor does the exporter write into the log."""
+    """The exporter does not write into the log either."""
     monkeypatch.setattr(otlp, "_LAST_REPORT_S", 0.05)
     monkeypatch.setattr(otlp, "_TIMEOUT_S", 5)
     with socket.socket() as listening:

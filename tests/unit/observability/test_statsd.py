@@ -37,7 +37,7 @@ def _parsed(datagram: bytes) -> dict[tuple[str, str], tuple[float, str]]:
 
 
 class _Numbers:
-    """What is collected: each time the next."""
+    """A collector that returns the next of these collections each time."""
 
     def __init__(self, *collections: list[Sampled]) -> None:
         self._collections = iter(collections)

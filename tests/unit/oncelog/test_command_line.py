@@ -315,7 +315,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_every_command_that_takes_an_address_takes_it_as_kafkas_scripts_do() -> None:
-    """By --bootstrap-server as by --bootstrap."""
+    """Each such command has --bootstrap-server beside --bootstrap."""
     taking = [name for name in commands() if "bootstrap" in [parameter.name for parameter in command_at(name).params]]
     assert set(ASKING) < set(taking)
     for name in taking:

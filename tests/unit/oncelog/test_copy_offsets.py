@@ -75,7 +75,7 @@ def test_a_run_that_overlaps_another_is_refused(source: int, target: int) -> Non
 def test_what_is_stored_after_any_transactions_is_what_is_known(
     transactions: list[tuple[list[tuple[int, int, int]], int]], scale: int
 ) -> None:
-    """Of several, a restart after each one; the newest record of each key is what compaction leaves."""
+    """There are several transactions, a restart after each one, and compaction that leaves each key's newest record."""
     log: dict[bytes, bytes | None] = {}
     copied = PartitionCopy(7)
     source = target = 0
@@ -154,7 +154,9 @@ def compacted(records: list[Record], first: int, last: int, codec: str, *, stamp
 @settings(max_examples=examples(50))
 @given(st.lists(batch, max_size=6), st.integers(0, 12))
 def test_records_stay_as_they_are_and_so_does_their_place(batches: list[Any], from_offset: int) -> None:
-    """Whatever compaction removed, whoever gave the times, wherever the position is in the first batch."""
+    """It holds whatever compaction removed, whichever side set the times, and wherever the position is in the first
+    batch.
+    """
     log: list[tuple[BatchHeader, memoryview]] = []
     expected: list[Record] = []
     offset = 0

@@ -1,4 +1,4 @@
-"""`import oncelog` gives every public name, loads little, and stands in nobody's way."""
+"""`import oncelog` gives every public name, loads little, and shadows no other package."""
 
 import subprocess
 import sys

@@ -60,7 +60,7 @@ KINDS: dict[str, tuple[str, Callable[[Path, Path], None]]] = {
     "a device": ("a character device", device),
     "a hard link": ("a hard link to a file of another user", hard_link),
 }
-"""What it is called, and how it is made; the file is one that no command may read."""
+"""The name of each kind of entry, and how it is made; the file is one that no command may read."""
 OF_ROOT = ("a device", "a hard link")
 PLACES = ("extra", f"{TOPIC}-0/{LOG}", f"{TOPIC}-0")
 """Beside the files of the directory; in the place of one of a partition; in the place of the partition's directory."""
@@ -73,12 +73,12 @@ TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "graduate --copy": ("ours", ("graduate", "{}", "--out", "{new}", "--copy")),
     "graduate --in-place": ("ours", ("graduate", "{}", "--in-place", "--yes")),
 }
-"""Whose directory each reads, and its arguments."""
+"""The directory that each tool reads, and its arguments."""
 REPORTERS: dict[str, tuple[str, ...]] = {
     "log repair": ("log", "repair", "{}", "--yes"),
     "user add": ("user", "add", "admin", "--data-dir", "{}"),
 }
-"""What writes into a directory, and reports damaged files one by one."""
+"""Commands that write into a directory, and report damaged files one by one."""
 
 
 def run(*arguments: str | Path, typed: str = "") -> tuple[int, str]:
@@ -197,7 +197,7 @@ def test_a_restoration_follows_no_link_that_comes_after_the_look(
     elsewhere.mkdir()
 
     def swap(copied_bytes: int) -> None:
-        """As soon as the metadata log's directory is there, it is another one."""
+        """Replace the metadata log's directory as soon as it is there."""
         if (tmp_path / "new-2" / METADATA).is_dir() and not (tmp_path / "new-2" / METADATA).is_symlink():
             (tmp_path / "new-2" / METADATA).rename(tmp_path / "new-2" / "aside")
             (tmp_path / "new-2" / METADATA).symlink_to(elsewhere)
@@ -215,7 +215,7 @@ def test_a_restoration_follows_no_link_that_comes_after_the_look(
 def test_a_restoration_fills_no_directory_that_is_put_in_the_place_of_its_own(
     is_there: bool, tmp_path: Path, trees: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a link leads to that comes while the backup is read keeps its files."""
+    """The directory that a link leads to, which appears while the backup is read, keeps its files."""
     elsewhere, new = tmp_path / "elsewhere", tmp_path / "new"
     elsewhere.mkdir()
     (elsewhere / "job").write_bytes(b"content")
@@ -235,7 +235,7 @@ def test_a_restoration_fills_no_directory_that_is_put_in_the_place_of_its_own(
 
 
 def test_a_list_of_files_leads_nowhere_else(tmp_path: Path, trees: dict[str, Path]) -> None:
-    """Neither that of a backup nor that of an image, which whoever may write there may have forged."""
+    """Neither the list of a backup nor that of an image does, which any writer of the directory may have forged."""
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
     for name in (str(secret), "../secret", f"{TOPIC}-0/../../secret", "..", ".", f"../{TOPIC}-0/x", f"./{TOPIC}-0"):
@@ -332,7 +332,7 @@ def test_what_root_makes_in_a_directory_belongs_to_its_owner(tool: str, tmp_path
 @as_root
 @pytest.mark.parametrize("tool", ["backup", "graduate --out", "graduate --copy", "graduate --in-place"])
 def test_root_takes_a_hard_link_in_its_own_directory(tool: str, tmp_path: Path, trees: dict[str, Path]) -> None:
-    """As `oncelog adopt` by root makes them to the segments of Kafka's user."""
+    """`oncelog adopt` by root makes such links, to the segments of Kafka's user."""
     tree = Path(shutil.copytree(trees["ours"], tmp_path / "tree"))
     os.chown(tree / f"{TOPIC}-0" / LOG, SOMEBODY, SOMEBODY)
     os.link(tree / f"{TOPIC}-0" / LOG, tmp_path / "kafkas")

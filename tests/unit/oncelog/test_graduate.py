@@ -30,7 +30,7 @@ STOPS = ("clean stop", "kill -9", "power cut")
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same broker after each way to end; to be copied."""
+    """A broker's directory after each way to end; to be copied."""
     directories = {}
     for stop in STOPS:
         broker = VirtualBroker()
@@ -63,7 +63,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def same_for_kafka(directory: Path) -> dict[str, bytes]:
-    """Without what is drawn anew each time: the id of the log directory."""
+    """The files, but for the two that contain the log directory's id, which is drawn at random each time."""
     found = contents(directory)
     assert set(found) >= {"meta.properties", "bootstrap.checkpoint", "server.properties"}
     return {name: data for name, data in found.items() if name not in ("meta.properties", "bootstrap.checkpoint")}

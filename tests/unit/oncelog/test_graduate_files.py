@@ -54,7 +54,7 @@ def config(kind: ResourceType, resource: str, name: str, value: str) -> ConfigRe
 
 
 def cluster() -> ClusterState:
-    """What the golden file holds, between much that does not go along."""
+    """The state that the golden file holds, between much that is left out."""
     state = ClusterState()
     topic = Topic("orders", TOPIC_ID, 2, {"retention.ms": "-1", "oncelog.of.ours": "1"})
     records = [
@@ -159,7 +159,7 @@ def test_kafka_gets_our_settings_and_what_a_node_alone_needs() -> None:
 
 
 def principal_in(line: str) -> str:
-    """Of a line of JAAS by which the node logs in; its listeners know nobody else."""
+    """The user in a line of JAAS by which the node logs in; its listeners know no other user."""
     found = re.fullmatch(r'\S+PlainLoginModule required username="(\S+)" password="(\S+)" user_(\S+)="(\S+)";', line)
     assert found is not None
     assert (found[1], found[2]) == (found[3], found[4])
@@ -243,7 +243,7 @@ def test_what_would_stop_kafka_is_said_before(settings: tuple[str, ...], said: s
 
 
 def test_keys_of_an_issuer_are_left_to_a_person() -> None:
-    """Java is told of the address by a property of the process."""
+    """Java gets the address by a property of the process."""
     settings = ("listeners=SASL_SSL://127.0.0.1:9092", "sasl.enabled.mechanisms=OAUTHBEARER")
     url = "sasl.oauthbearer.jwks.endpoint.url=https://issuer.example/keys"
     (sentence,) = by_hand(load_config(overrides=(*settings, url))[0])

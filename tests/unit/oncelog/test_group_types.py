@@ -180,7 +180,7 @@ def test_a_share_group_is_described_with_what_is_in_flight_where_a_broker_is_ask
 
 
 def test_a_port_that_does_not_say_what_is_in_flight_fails_after_the_rest_is_shown(cluster: type[Cluster]) -> None:
-    """What Kafka's protocol has is there all the same."""
+    """The columns that Kafka's protocol has are shown all the same."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         result = group("describe", "workers", "--metrics", f"127.0.0.1:{bound.getsockname()[1]}")
@@ -215,7 +215,7 @@ def test_a_share_group_with_members_is_not_reset_nor_tried(cluster: type[Cluster
 
 
 def test_a_reset_of_a_streams_group_leaves_its_own_topics_alone_and_says_what_stays(cluster: type[Cluster]) -> None:
-    """Those that are named are moved: it is the operator's word."""
+    """The group's own topics are moved when they are named: the operator decides."""
     result = group("reset", "app", "--to", "start")
     assert f"`oncelog topic delete {CHANGELOG.name} {OWN.topic}`" in result.stdout
     assert group("reset", "app", "--to", "start", "--topic", OWN.topic).exit_code == 0

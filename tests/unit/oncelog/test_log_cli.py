@@ -1,4 +1,4 @@
-"""`oncelog log verify` and `repair`: what they tell of each damage, and what a broker serves afterwards."""
+"""`oncelog log verify` and `repair`: what they report of each damage, and what a broker serves afterwards."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`oncelog log dump`: Kafka's lines for recorded files, the same as JSON, and damage told with its place."""
+"""`oncelog log dump`: Kafka's lines for recorded files, the same as JSON, and damage reported with its place."""
 
 import json
 import shutil
@@ -363,7 +363,7 @@ def test_bytes_become_text_as_in_java(data: bytes, text: str) -> None:
 
 
 def test_a_directory_without_files_of_a_partition_is_refused_with_what_to_name(tmp_path: Path) -> None:
-    """As the data directory, which holds the directories of partitions."""
+    """The data directory is one: it holds the directories of partitions."""
     (tmp_path / "topic-0").mkdir()
     result = CliRunner().invoke(main, ["log", "dump", str(tmp_path)])
     assert result.exit_code == 2

@@ -126,7 +126,7 @@ def test_each_batch_and_each_ruler_is_what_the_log_says(steps: list[tuple[str, i
 
 
 def test_transaction_whose_records_are_all_deleted_still_holds_readers_up(tmp_path: Path) -> None:
-    """Only the producer snapshot at the log's start tells of it."""
+    """Only the producer snapshot at the log's start knows of it."""
     history = History(Logs())
     history.append_in_transaction(1, 1)
     for _ in range(30):
@@ -143,7 +143,7 @@ def test_transaction_whose_records_are_all_deleted_still_holds_readers_up(tmp_pa
 
 
 def test_broker_that_runs_is_seen_as_it_is(tmp_path: Path) -> None:
-    """What its clients were told is durable lies below the high watermark that is drawn."""
+    """All that its clients know to be durable lies below the high watermark that is drawn."""
     broker = VirtualBroker()
     fill(broker, broker.time.wall_ms())
     store(broker.disk, tmp_path)
@@ -321,7 +321,7 @@ def test_what_is_no_partition_is_refused(tmp_path: Path, make: str, told: str) -
 
 
 def test_progress_is_shown_for_a_large_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As far as bytes were read, up to all of them, and never back."""
+    """Progress counts the bytes read, up to all of them, and never goes back."""
     told: list[int] = []
     found = read_map(ROOT / "orders-0", KnownPoints(None, None), told.append)
     assert told == sorted(told)

@@ -23,7 +23,7 @@ def look(partition: Path) -> list[dict[str, Any]]:
 
 
 def test_looking_while_a_broker_writes_sees_a_log_that_only_grows(start_daemon: Callable[..., Daemon]) -> None:
-    """What is torn is never taken for damage, and in the end all is committed or aborted as it was."""
+    """A torn end is never taken for damage, and in the end each transaction is committed or aborted as it was."""
     daemon = start_daemon()
     producer = Producer({"bootstrap.servers": daemon.bootstrap, "transactional.id": "live", "batch.num.messages": 5})
     producer.init_transactions(PATIENCE_S)
@@ -35,7 +35,7 @@ def test_looking_while_a_broker_writes_sees_a_log_that_only_grows(start_daemon: 
             producer.produce("live", b"%d" % record, partition=0)
         producer.poll(0)
         if number % 3 == 2:
-            # The producer's own thread goes on sending meanwhile.
+            # The producer's own thread keeps sending meanwhile.
             summary, *_ = look(partition)
             offsets = [summary[name] for name in ("last_stable_offset", "high_watermark", "log_end_offset")]
             assert offsets == sorted(offsets)

@@ -154,7 +154,7 @@ DAMAGE = {
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_is_named_and_nothing_of_it_is_exported(tables: Tables, tmp_path: Path, damage: str) -> None:
-    """Every kind of damage is found, told with its place, and what is damaged becomes no directory."""
+    """Every kind of damage is found, reported with its place, and what is damaged becomes no directory."""
     statement, told = DAMAGE[damage]
     for journal in JOURNALS if "oncelog_journal" in statement else ("",):
         tables.run(statement.replace("oncelog_journal", journal))
@@ -202,7 +202,7 @@ def test_damaged_chunk_is_shown_where_it_is(tables: Tables) -> None:
 
 
 def test_checkpoint_in_between_is_not_seen_in_halves(tables: Tables) -> None:
-    """What is read is of one moment, though rounds move into chunks meanwhile, and no journal can be truncated."""
+    """A read sees one moment, though rounds move into chunks meanwhile, and no journal can be truncated."""
     from oncelog.broker.storage.postgres.snapshot import PostgresSnapshot
     from oncelog.broker.storage.shared.tables import ReadCatalogue, ReadRounds
 
@@ -224,7 +224,7 @@ def test_checkpoint_in_between_is_not_seen_in_halves(tables: Tables) -> None:
 
 
 def test_exported_directory_is_what_the_tables_have(tables: Tables, database: Database, tmp_path: Path) -> None:
-    """It has the bytes that the same tables give elsewhere, is whole, and a broker goes on from it."""
+    """It has the bytes that the same tables give elsewhere, is whole, and a broker continues from it."""
     result = tables.log("export", tmp_path / "out")
     assert result.exit_code == 0, result.output
     wanted = files_of(exported(database))
@@ -249,7 +249,7 @@ def test_exported_directory_can_graduate(tables: Tables, tmp_path: Path) -> None
 def test_export_that_ends_in_the_middle_leaves_nothing(
     tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever ends it, there is no directory of that name; and the next attempt is not in its way."""
+    """No directory of that name is left, and the next attempt works."""
     from oncelog.tools.log.tables import export
 
     def end(*_: object) -> None:
@@ -307,7 +307,7 @@ def test_imported_directory_comes_back(empty: Tables, directory: Path, tmp_path:
 
 
 def logs_of(directory: Path) -> dict[str, bytes]:
-    """What a start makes of it: what only the journal has is put back."""
+    """The logs after a start, which restores records that only the journal has."""
     broker = VirtualBroker(disk=load(directory))
     broker.broker.logs.close()
     return {name: data for name, data in sorted(files_of(broker.disk).items()) if name.endswith(".log")}
@@ -355,7 +355,7 @@ def test_a_damaged_directory_is_refused_and_nothing_is_imported(empty: Tables, d
 
 
 def test_a_killed_import_has_not_happened(empty: Tables, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its connection is cut in the middle: nothing is there, nobody has a lease, and the next attempt goes through."""
+    """Its connection is cut in the middle: nothing is there, no node has a lease, and the next attempt goes through."""
     from oncelog.tools.log.tables import filling
 
     def cut(source: Any, log: Any) -> Any:
@@ -392,7 +392,7 @@ def test_an_import_whose_last_answer_is_lost_says_what_has_happened(
     assert empty.log("verify").exit_code == 0
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- the output -------------------------------------------------------------------------------------------------------
 
 COMMANDS: dict[str, Callable[[Path], tuple[str, ...]]] = {
     "verify": lambda _: (),

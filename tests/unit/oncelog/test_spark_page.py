@@ -20,7 +20,7 @@ def drawn(*lengths_ms: int, name: str | None = None) -> str:
 
 
 def widths(text: str) -> list[float]:
-    """Of the bars of each batch until it was committed."""
+    """The widths of each batch's bars, up to its commit."""
     return [float(each) for each in re.findall(r"width='([\d.]+)' [^>]*fill='#3b7dd8'", text)]
 
 

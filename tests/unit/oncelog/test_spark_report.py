@@ -1,4 +1,4 @@
-"""Which micro-batch an attempt was for, if compaction has taken some of the markers: told where it is known."""
+"""Which micro-batch an attempt was for, if compaction has taken some of the markers: reported where it is known."""
 
 from typing import Any
 
@@ -12,8 +12,9 @@ def attempt(epoch: int, fate: Fate, batch_id: int | None = None, at_ms: int = 0)
 
 
 def told(attempts: list[Attempt], first: int, count: int) -> dict[int, Any]:
-    """Of each batch the epochs of its attempts: published, failed, skipped; and whether these are all. Batch N was done
-    at N * 100 + 50 ms."""
+    """The epochs of each batch's attempts (published, failed, skipped), and whether these are all. Batch N was done at
+    N * 100 + 50 ms.
+    """
     batches = {each: Batch(each, done_ms=each * 100 + 50) for each in range(first, first + count)}
     _assign(attempts, batches)
     return {
@@ -41,7 +42,7 @@ def test_attempts_without_a_marker_belong_to_the_batch_between_the_markers() -> 
 
 
 def test_where_markers_are_compacted_away_nothing_is_claimed_until_the_next_one() -> None:
-    """The first of these are of batches that nobody can number: they may have been the first, or the ten thousandth."""
+    """The first of these are of batches without a known number: they may have been the first, or the ten thousandth."""
     attempts = [
         attempt(30, "aborted"),
         attempt(31, "committed"),
@@ -67,6 +68,6 @@ def test_batches_older_than_the_checkpoint_are_left_out() -> None:
 
 
 def test_without_the_states_of_the_coordinator_no_replay_is_denied() -> None:
-    """Markers alone do not tell that nothing happened between them."""
+    """Markers alone do not show that nothing happened between them."""
     attempts = [Attempt(7, epoch, "committed", marker=Marker(epoch)) for epoch in range(2)]
     assert told(attempts, 0, 3) == {0: (0, [], [], True), 1: (1, [], [], False), 2: (None, [], [], False)}

@@ -64,7 +64,7 @@ LAG = {**LAG, "end_offset": 12345679, "lag": 1, "client_id": "a-client-with-a-na
 
 
 def test_headings_get_a_shorter_word_then_columns_give_way_and_numbers_never(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At each width all columns are there, no heading is cut, and no number."""
+    """All columns are there at each width, and no heading or number is cut."""
     heading, line = table(monkeypatch, 120, [LAG], gives_way=("host", "client_id"))
     assert heading.split() == list(LAG)
     heading, line = table(monkeypatch, 100, [LAG], gives_way=("host", "client_id"))
@@ -218,7 +218,7 @@ def test_what_destroys_asks_on_a_terminal_and_changes_nothing_unless_it_is_told_
 
 
 def test_a_script_is_not_asked(nothing_listens: str) -> None:
-    """It has no terminal, and nobody who could answer."""
+    """A script has no terminal, and there is no person to answer."""
     result = CliRunner().invoke(main, ["topic", "delete", "t", "-b", nothing_listens])
     assert "[y/N]" not in result.output and "does not respond" in result.stderr
 
@@ -230,7 +230,7 @@ def test_the_name_in_a_question_is_one_line(person: None) -> None:
 
 
 def test_every_verb_that_destroys_has_yes() -> None:
-    """By its name: a new one is found here."""
+    """Verbs are found by name, so a new one is found here."""
     verbs = ("abort", "delete", "expire", "fence", "forget", "graduate", "remove", "repair", "reset")
     named = [name for name in commands() if name.split()[-1] in verbs]
     assert [name for name in named if not any("--yes" in each.opts for each in command_at(name).params)] == []

@@ -54,7 +54,7 @@ def reported(monkeypatch: pytest.MonkeyPatch, *findings: Finding, **forgotten: i
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """Bound, so that nobody else has it, and refused."""
+    """A port that is bound, so that no other process has it, and refused."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]

@@ -61,7 +61,7 @@ class World:
         self.virtual.time.settle()
 
     def batches(self, partition: int = 0, topic: str = "topic") -> list[list[Record]]:
-        """Those that readers get."""
+        """The batches that readers get."""
         log = self.virtual.broker.topics.partition(topic, partition)
         batches: list[list[Record]] = []
         offset = 0

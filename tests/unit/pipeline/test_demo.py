@@ -1,4 +1,4 @@
-"""The demonstration empties its own work folder and nobody else's, and calls nothing equal that is not."""
+"""The demonstration empties its own work folder and no other, and calls nothing equal that is not."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -44,7 +44,7 @@ def offset(end: int, lost: int = 0) -> str:
 
 
 def told(batch_id: int = 1, start: int = 10, end: int = 30, latest: int = 100) -> dict[str, Any]:
-    """As `query.lastProgress`."""
+    """A progress report like `query.lastProgress`."""
     waiting = [asdict(each) for each in WAITING]
     latest_offset = json.dumps(json.loads(offset(latest)) | {"waiting": waiting})
     source = {"startOffset": offset(start, lost=3), "endOffset": offset(end, lost=3), "latestOffset": latest_offset}
@@ -88,7 +88,7 @@ def test_a_batch_has_its_lag_and_what_its_tasks_and_its_sink_have_noted() -> Non
 
 
 def test_what_only_some_tasks_have_noted_is_not_known() -> None:
-    """The others ran on another machine: a part is not told as the whole."""
+    """The other tasks ran on another machine: a part is not reported as the whole."""
     note_reading(10, 20)
     (source,) = given().sources
     assert (source.bytes, source.aborted, given().sink) == (None, None, None)

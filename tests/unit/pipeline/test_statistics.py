@@ -31,7 +31,7 @@ ROWS = st.lists(st.fixed_dictionaries({name: st.none() | values for name, (_, va
 
 
 def comparable(name: str, value: Any) -> Any:
-    """As a reader compares: text by its bytes, times as they were written."""
+    """Convert a value to what a reader compares: text to its bytes, times to what was written."""
     if name == "text":
         return value.encode()
     if name in ("day", "local"):

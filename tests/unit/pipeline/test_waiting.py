@@ -51,7 +51,7 @@ def test_brokers_are_asked_once_in_five_seconds_and_for_owners_once_in_thirty() 
 
 
 def test_a_last_stable_offset_that_moves_is_waited_for_by_nobody() -> None:
-    """So do transactions that follow each other, each of them open when the brokers are asked."""
+    """Transactions that follow each other move it, each of them open when the brokers are asked."""
     brokers = FakeBrokers()
     clock_ms = [0]
     watch = Watch(brokers, lambda: clock_ms[0])

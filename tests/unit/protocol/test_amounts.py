@@ -24,7 +24,7 @@ STORED = {
 
 @rows("given, stored", list(STORED.items()))
 def test_a_setting_is_stored_in_the_unit_of_its_name(given: tuple[str, str], stored: str) -> None:
-    """What a person writes becomes the number that Kafka has for it."""
+    """A person's text becomes the number that Kafka has for it."""
     assert setting_value(*given) == stored
 
 

@@ -80,7 +80,7 @@ def raw(batch: bytes) -> Fields:
 
 
 def in_columns(batch: bytes) -> Fields:
-    """What Spark's columns are cut of; its own test is in tests/spark."""
+    """Decode a batch as for Spark's columns; their own test is in tests/spark."""
     header, bounds = read_header(batch), Bounds()
     data = bytes(uncompressed(header, memoryview(batch)))
     bounds.add(data, 0, len(data), header.record_count, header.base_timestamp)
@@ -135,7 +135,7 @@ def copied(batch: bytes) -> Fields:
 
 
 def encoded_again(batch: bytes) -> Fields:
-    """By Produce, for a topic with another codec."""
+    """Decode it after Produce has re-encoded it for a topic with another codec."""
     header = read_header(batch)
     other = "gzip" if header.compression_type != CODECS["gzip"] else "uncompressed"
     config = LogConfig(compression_type=other)
@@ -164,7 +164,7 @@ def _opened_beside(batch: bytes, config: LogConfig) -> memoryview:
 
 
 def looked_up(batch: bytes) -> Fields:
-    """By the time of each record; a batch that cannot be decoded is found at its first offset."""
+    """Find each record by its time; a batch that cannot be decoded is found at its first offset."""
     found = [first_as_late(batch, each.timestamp, 0) for each in RECORDS]
     offsets = [each[0] for each in found if each is not None]
     if offsets == [0] * COUNT:

@@ -21,7 +21,7 @@ from tests.support.messages import SCHEMAS, generated
 from tests.support.tables import rows
 
 MOST_LINES = 27_000
-"""As docs/understand/architecture.md says. A rare API adds little more than its classes: see `protocol.codec`."""
+"""The limit in docs/understand/architecture.md. A rare API adds little more than its classes: see `protocol.codec`."""
 
 
 def produce(records: bytes | memoryview | None) -> ProduceRequest:
@@ -114,7 +114,7 @@ def test_a_class_that_is_made_from_a_declaration_is_as_one_that_is_written() -> 
 
 
 def test_our_client_needs_no_declaration() -> None:
-    """What it asks has code of its own: reading declarations would make its import longer."""
+    """All its requests have code of their own: reading declarations would make its import longer."""
     modules = ("admin.client", "producing.producer", "consuming.consumer")
     program = "import sys\n" + "".join(f"import oncelog.client.{each}\n" for each in modules)
     program += "sys.exit('oncelog.protocol.schema' in sys.modules)"

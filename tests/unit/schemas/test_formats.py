@@ -80,7 +80,7 @@ def test_a_schema_of_json_refers_to_others_and_not_to_itself_for_a_column(small:
 
 @pytest.mark.parametrize("value", [FULL, {}], ids=["full", "empty"])
 def test_a_message_comes_back_as_a_dict(small: SmallRegistry, value: dict[str, Any]) -> None:
-    """What has presence and is not there is None; what has none is its default."""
+    """A field with presence that is not there becomes None; a field without presence becomes its default."""
     registry = SchemaRegistry(small.url)
     data = SchemaSerializer(registry, Schema(PROTO, "PROTOBUF")).serialize("orders", [], value)
     assert data[5:6] == b"\x00"

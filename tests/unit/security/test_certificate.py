@@ -76,7 +76,7 @@ def test_alternative_names_are_compared_whole() -> None:
 
 @pytest.mark.parametrize("year", [2027, 2049, 2050, 2150])
 def test_the_end_is_read_from_both_kinds_of_times(year: int) -> None:
-    """From 2050 on years have four digits (RFC 5280)."""
+    """Years from 2050 on have four digits (RFC 5280)."""
     end = datetime.datetime(year, 2, 28, 23, 59, 58, tzinfo=datetime.UTC)
     assert certificate_names(der(of((NameOID.COMMON_NAME, "x")), end=end)).end_s == end.timestamp()
 

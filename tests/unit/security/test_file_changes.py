@@ -19,7 +19,7 @@ def at(second: int) -> WallMs:
 
 
 class Reader:
-    """What has read files, as a test says."""
+    """Stands for a reader of files, with the state that a test gives it."""
 
     def __init__(self, end_s: int | None = END_S, found: Sequence[str] = (), error: str = "") -> None:
         self.listener_name = "SSL"

@@ -1,4 +1,4 @@
-"""The secret that decides what is said of users who do not exist: it lasts, and is nobody's."""
+"""The secret from which challenges for unknown users are derived: it lasts, and no user can read it."""
 
 import errno
 
@@ -19,7 +19,7 @@ SHA_256 = SCRAM_MECHANISMS["SCRAM-SHA-256"]
 
 
 def challenge(server: SaslServer, user: str) -> list[str]:
-    """Salt and iterations that a client is told."""
+    """The salt and iterations that a client gets."""
     client = server.connect()
     client.handshake(SHA_256.name)
     said = client.token(ScramClient(SHA_256, user, "").first).auth_bytes.decode()
@@ -32,7 +32,7 @@ def write(server: SaslServer, record: object) -> None:
 
 
 def test_an_unknown_user_has_the_same_salt_after_changes_of_others_and_a_restart() -> None:
-    """One who does has it too: a salt that changed by itself would tell that nobody is there."""
+    """A known user's is the same too: if only an unknown user's salt changed, it would give them away."""
     made: Keys = keys(SHA_256, "secret", b"s" * 26, 4_096)
     alice = UserScramCredentialRecord("alice", 1, b"s" * 26, made.stored_key, made.server_key, 4_096)
     server = SaslServer()

@@ -29,7 +29,7 @@ PUBLIC_PEM = ISSUER.key.public_key().public_bytes(
 
 class Silent:
     def warning(self, *_: Any, **__: Any) -> None:
-        """As structlog's."""
+        """Do nothing, in place of structlog's method."""
 
 
 class Source:
@@ -74,7 +74,7 @@ def part(value: Any) -> str:
 
 
 def signed_with_the_public_key() -> str:
-    """By HMAC, whose key a verifier would have to be the public one."""
+    """A token signed by HMAC, for a verifier that would use the public key as HMAC's."""
     signed = f"{part({'alg': 'HS256', 'kid': 'one'})}.{part(ISSUER.claims())}"
     return f"{signed}.{part(hmac.digest(PUBLIC_PEM, signed.encode(), hashlib.sha256))}"
 

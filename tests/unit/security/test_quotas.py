@@ -287,7 +287,7 @@ def test_ids_of_clients_are_not_kept_however_long_they_are() -> None:
 
 
 def test_a_repeated_change_is_not_answered_before_the_first_is_durable() -> None:
-    """A client whose first request timed out must not be told what a kill can still undo."""
+    """A client whose first request timed out must get no answer that a kill can still undo."""
     virtual = VirtualBroker()
     entity = [EntityData(entity_type="client-id", entity_name="a")]
     request = AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=[OpData(PRODUCER_BYTE_RATE, 1_000.0)])])

@@ -121,7 +121,7 @@ def test_a_forbidden_partition_does_not_end_the_wait_for_others(guarded: Guarded
 
 
 def test_what_exists_cannot_be_distinguished_from_what_does_not(guarded: Guarded) -> None:
-    """Of both, the same answer but for the name; offsets, epochs and leaders would show."""
+    """Both answers are the same but for the name; offsets, epochs and leaders would show."""
     shown = [str(guarded.ask(_fetch(name, -1), 12)).replace(name, "NAME") for name in ("secrets", "absents")]
     for request in (
         lambda name: ListOffsetsRequest(

@@ -140,7 +140,7 @@ def test_an_unknown_user_is_challenged_like_the_known_ones_and_each_time_the_sam
 
 
 def test_an_unknown_user_costs_the_same_however_many_there_are() -> None:
-    """Or the time of the answer would tell who is there."""
+    """The time of the answer would otherwise show which users there are."""
     looks = 0
 
     class Known(dict[tuple[str, int], Any]):
@@ -206,7 +206,7 @@ def test_a_conversation_takes_one_final_message() -> None:
 
 
 def test_an_unknown_user_has_a_salt_for_each_mechanism_as_known_ones_do() -> None:
-    """The same salt in both would tell who is not there: those of a user are random, each its own."""
+    """One salt for both mechanisms would show that a user is unknown: a known user's are random, each its own."""
     nobodys = ScramUsers({}, b"secret", lambda: "nonce")
     salts = {nobodys.find("nobody", each)[0].salt for each in SCRAM_MECHANISMS.values()}
     assert len(salts) == 2

@@ -58,7 +58,7 @@ def test_a_certificate_is_read_in_each_form_that_openssl_loads(
 def test_a_certificate_that_only_openssl_reads_is_refused_with_the_settings(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So none is in use that fails later, when a watch asks for its end."""
+    """A certificate in use never fails later, when a watch asks for its end."""
 
     def unreadable(der: bytes) -> None:
         raise ValueError("this is no certificate")

@@ -106,7 +106,7 @@ class Scene:
         return int(self.ask(request, version, host).responses[0].partition_responses[0].error_code)
 
     def state(self) -> Any:
-        """What no request of Alice's may change."""
+        """The state that no request of Alice's may change."""
         broker = self.virtual.broker
         secret = broker.topics.get("secret")
         return (
@@ -156,7 +156,7 @@ def _mixed(scene: Scene, api: Api, version: int) -> Iterator[Any]:
 
 
 def _frame(request: Any, version: int) -> memoryview | None:
-    """None for one that has a null where the version has none."""
+    """Encode the request, or return None if it has a null where the version has none."""
     try:
         return VirtualBroker.frame(request, version)
     except (AttributeError, TypeError):
@@ -176,7 +176,7 @@ def _shown(message: Any, scene: Scene) -> Iterator[Any]:
 
 
 def _errors(row: Any) -> Iterator[int]:
-    """Of the row, or of those in it."""
+    """Yield the error of the row, or those of the rows in it."""
     for field in row.FIELDS:
         value = getattr(row, field)
         if field.endswith("error_code"):

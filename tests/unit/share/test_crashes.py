@@ -36,7 +36,7 @@ def wait_for(broker: VirtualBroker, asked: list[Completion[None]]) -> None:
 
 
 class Consumer:
-    """Moves the start of two share-partitions on, one write after the other, and notes what it is told."""
+    """Moves the start of two share-partitions on, one write after the other, and notes what was answered."""
 
     def __init__(self) -> None:
         self.keys: list[SharePartitionKey] = []
@@ -60,7 +60,7 @@ class Consumer:
 
 
 def check(broker: VirtualBroker, consumer: Consumer) -> None:
-    """What was answered is there; what was not may be, and not by half."""
+    """Require that all answered writes are there; of an unanswered one all or nothing is."""
     broker.time.advance(100)
     coordinator = broker.broker.share_coordinator
     found = {key: share.state for shard in coordinator.shards() for key, share in shard.all()}

@@ -46,7 +46,7 @@ class Model:
         self.update_count = 0
 
     def log(self) -> None:
-        """After so many updates a snapshot follows."""
+        """Count an update; after so many of them a snapshot follows."""
         self.update_count += 1
         if self.update_count > UPDATES_PER_SNAPSHOT:
             self.renew()
@@ -66,7 +66,7 @@ class Model:
 
 
 class Models:
-    """What the coordinator should know and answer."""
+    """The state that the coordinator should have, and its answers."""
 
     def __init__(self) -> None:
         self.of: dict[SharePartitionKey, Model] = {}

@@ -112,7 +112,7 @@ def test_acquired_ranges_lose_what_is_aborted(acquired: list[tuple[int, int]], a
 def test_the_bytes_of_acquired_records_are_their_whole_batches(
     data: st.DataObject, batches: list[tuple[int, int]]
 ) -> None:
-    """From the batch with the first of them to that with the last: no less, and none that is not between them."""
+    """The bytes are from the batch with the first record to that with the last, and those between them."""
     found = Fetched(batches[0][0], [FetchedBatch(*one, 10 + number) for number, one in enumerate(batches)])
     first = data.draw(st.integers(0, len(batches) - 1))
     last = data.draw(st.integers(first, len(batches) - 1))

@@ -66,7 +66,7 @@ def test_a_response_says_of_a_partition_without_records_what_became_of_its_ackno
 
 
 def test_an_acknowledgement_is_answered_when_it_is_durable() -> None:
-    """Until then neither request is; the records are acknowledged already."""
+    """Neither request is answered before; the records are acknowledged already."""
     world = World()
     world.append(2)
     member = world.member()
@@ -114,7 +114,7 @@ def test_a_fenced_share_partition_is_read_again() -> None:
 
 
 def test_an_accepted_write_that_fails_ends_the_share_partition() -> None:
-    """What is not durable is not answered as acknowledged, and the state is read again."""
+    """A record that is not durable is not answered as acknowledged, and the state is read again."""
     world = World()
     world.append()
     member = world.member()
@@ -156,7 +156,7 @@ def test_an_acknowledgement_that_contradicts_itself_is_refused(
 
 
 def test_only_the_member_that_holds_a_record_may_acknowledge_it() -> None:
-    """Another one is told that the state is another."""
+    """Another member gets INVALID_RECORD_STATE."""
     world = World()
     world.append()
     first, second = world.member("first"), world.member("second")
@@ -172,7 +172,7 @@ def test_only_the_member_that_holds_a_record_may_acknowledge_it() -> None:
 
 
 def test_a_lock_expires_and_wakes_who_waits() -> None:
-    """The record is delivered again, by the same clock that the member was told of."""
+    """The record is delivered again, by the clock that set the lock."""
     world = World()
     world.append()
     first, second = world.member("first"), world.member("second")

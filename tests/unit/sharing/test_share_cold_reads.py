@@ -35,7 +35,7 @@ def started(world: World, member: ShareMember, **fields: Any) -> Reply:
 
 
 def test_records_are_acquired_once_they_are_read(world: World) -> None:
-    """Of all partitions together."""
+    """The records of all partitions are acquired together."""
     reply = started(world, world.member())
     world.broker.time.settle()
     assert acquired(reply.message) == {key: [(0, 1, 1)] for key in world.keys}
@@ -87,7 +87,7 @@ def test_records_may_be_deleted_while_they_are_read(world: World) -> None:
 
 
 def test_a_damaged_batch_is_an_error_of_its_partition_alone(world: World) -> None:
-    """The others are read, and nobody waits for it for ever."""
+    """The other partitions are read, and no fetch waits for it for ever."""
     world.append(1)
     for path, inode in world.broker.disk.files.items():
         if path.startswith(f"{TOPIC}-0/") and path.endswith(".log"):

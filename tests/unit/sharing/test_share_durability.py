@@ -26,7 +26,7 @@ def started(*overrides: str) -> tuple[VirtualBroker, UUID]:
 
 
 def test_an_acknowledgement_that_was_answered_outlives_a_kill() -> None:
-    """What was accepted or rejected is not handed out again; what was released or held is, and its deliveries count."""
+    """An accepted or rejected record is not handed out again; a released or held one is, and its deliveries count."""
     broker, topic_id = started()
     key = topic_id, 0
     for _ in range(5):
@@ -97,8 +97,9 @@ def test_a_record_that_was_handed_out_outlives_a_kill_in_a_group_that_begins_at_
 @pytest.mark.parametrize("state_epoch", [0, 3])
 @pytest.mark.parametrize("is_deleted", [False, True])
 def test_a_share_partition_that_begins_again_forgets_what_is_in_flight(*, state_epoch: int, is_deleted: bool) -> None:
-    """Whatever its state epoch: a member that still holds records of before can neither acknowledge them, nor undo the
-    new start."""
+    """A member that still holds records of before can neither acknowledge them, nor undo the new start, whatever the
+    state epoch.
+    """
     broker, topic_id = started()
     key = topic_id, 0
     for _ in range(5):

@@ -23,7 +23,7 @@ GAP = 0
 
 
 def shown(world: World, group: str = GROUP, *, admin: bool = False) -> list[Any]:
-    """What the HTTP port says of the group's share-partitions."""
+    """The group's share-partitions as the HTTP port shows them."""
     broker = world.broker
     routes: Any = Routes(broker.faults) if admin else MetricsRoutes(broker.broker, None)  # type: ignore[arg-type]
 
@@ -53,7 +53,7 @@ def failed(world: World) -> list[tuple[int, int, int, int, bool]]:
 
 
 def test_a_share_partition_is_shown_with_its_offsets_and_delivery_counts() -> None:
-    """Of what is in flight, acquired and available records have a count of deliveries; done ones only their number."""
+    """Acquired and available records in flight have a count of deliveries; done ones only their number."""
     world = World()
     world.append(6)
     member = world.member()

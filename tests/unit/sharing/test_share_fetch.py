@@ -38,7 +38,7 @@ def test_a_member_gets_whole_batches_and_which_of_their_records_are_its() -> Non
 
 
 def test_no_record_is_handed_to_two_members_within_its_lock() -> None:
-    """What one member holds, another does not get; what comes later it does."""
+    """A member does not get what another one holds, but what is appended later."""
     world = World()
     world.append(2)
     first, second = world.member("first"), world.member("second")
@@ -93,7 +93,7 @@ def test_a_member_gets_no_more_bytes_than_it_wants_but_for_a_first_batch() -> No
 
 
 def test_as_many_records_are_in_flight_as_the_group_allows() -> None:
-    """At the limit a member waits until others have acknowledged."""
+    """A member waits at the limit until others have acknowledged."""
     world = World("group.share.min.partition.max.record.locks=100")
     world.configure(share_partition_max_record_locks="100")
     world.append(100)
@@ -136,7 +136,7 @@ def test_a_fetch_takes_what_there_is_when_its_time_is_up() -> None:
 
 
 def test_one_record_wakes_all_who_wait_and_goes_to_the_one_that_waits_longest() -> None:
-    """The others go on to wait."""
+    """The others keep waiting."""
     world = World()
     replies = [world.member(name).start_fetch(world.keys, max_wait_ms=500) for name in ("first", "second")]
     assert world.broker.broker.purgatory.waiting_count == 2
@@ -177,7 +177,7 @@ def test_who_waits_is_woken_only_if_there_is_something_to_acquire() -> None:
 
 
 def test_a_client_that_has_left_acquires_nothing() -> None:
-    """What comes after its connection has ended is for others."""
+    """Records that arrive after its connection has ended are for others."""
     world = World()
     first, second = world.member("first"), world.member("second")
     reply = first.start_fetch(world.keys, max_wait_ms=500)
@@ -205,7 +205,7 @@ def test_a_fetch_whose_session_goes_on_without_it_acquires_nothing() -> None:
 
 
 def test_the_end_of_a_session_releases_what_its_member_holds() -> None:
-    """By a request, by the end of the connection; each wakes who waits."""
+    """The session ends by a request, or with the connection; each wakes the members that wait."""
     world = World()
     world.append()
     first, second, third = (world.member(name) for name in ("first", "second", "third"))
@@ -220,7 +220,7 @@ def test_the_end_of_a_session_releases_what_its_member_holds() -> None:
 
 
 def test_a_fetch_that_closes_its_session_acknowledges_first() -> None:
-    """What it has not acknowledged is available again."""
+    """The records that it has not acknowledged are available again."""
     world = World()
     world.append(2)
     member = world.member()
@@ -255,7 +255,7 @@ def test_a_session_has_what_was_added_and_not_what_was_forgotten() -> None:
 
 
 def test_a_request_without_a_place_for_its_session_waits_before_it_is_refused() -> None:
-    """So that clients do not ask again at once."""
+    """Clients thus do not retry at once."""
     world = World("group.share.max.share.sessions=1", "group.share.max.size=1")
     world.member("first").fetch(world.keys)
     second = world.member("second")
@@ -281,7 +281,7 @@ def test_a_request_without_a_place_for_its_session_waits_before_it_is_refused() 
     ],
 )
 def test_a_request_that_names_no_session_is_refused(fields: dict[str, object], error: ErrorCode) -> None:
-    """As a whole, by both APIs."""
+    """Both APIs refuse it as a whole."""
     world = World()
     assert world.member().fetch(world.keys, **fields).error_code == error
     assert world.member().acknowledge({}, **fields).error_code in (error, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
@@ -323,7 +323,7 @@ def test_a_group_begins_where_its_setting_says(reset: str, offset: int) -> None:
 
 
 def test_a_group_that_begins_with_young_records_has_an_error_while_there_are_none() -> None:
-    """As in Kafka, whose share consumers try again."""
+    """Kafka's share consumers retry on this error."""
     world = World()
     world.configure(share_auto_offset_reset="by_duration:PT1S")
     world.initialize(world.topic_id, 0, -1)
@@ -379,7 +379,7 @@ def test_what_was_deleted_beneath_a_group_is_skipped() -> None:
 
 
 def test_records_deleted_while_they_are_held_are_gone_when_they_are_released() -> None:
-    """Those that are left are delivered again."""
+    """The records that are left are delivered again."""
     world = World()
     world.append(1)
     world.append(1)
@@ -397,7 +397,7 @@ def test_records_deleted_while_they_are_held_are_gone_when_they_are_released() -
 
 
 def test_unknown_topics_and_partitions_are_errors_of_their_own() -> None:
-    """They end no wait for the others, and are told with the response."""
+    """They end no wait for the others, and are reported with the response."""
     world = World()
     unknown, missing = (world.state_key()._replace(partition=9).topic_id, 9), (create(world.broker, "other"), 5)
     nowhere = (missing[0].__class__(int=5), 0)
@@ -464,7 +464,7 @@ def test_the_first_version_knows_neither_renewal_nor_strict_limits() -> None:
 
 
 def test_a_partition_that_another_node_leads_is_not_waited_for() -> None:
-    """Its life ends here, and clients are told who leads it; it begins again once it is led here again."""
+    """Its life ends here, and clients learn the new leader; it begins again once it is led here again."""
     world = World()
     world.append()
     member = world.member()

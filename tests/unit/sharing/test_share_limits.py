@@ -64,7 +64,7 @@ def test_a_member_needs_to_read_its_group_and_each_topic() -> None:
 
 
 def test_a_group_that_may_not_be_read_is_not_told_from_one_without_an_id() -> None:
-    """As in Kafka the id is looked at first."""
+    """Kafka too looks at the id first."""
     world = World(*_AUTHORIZED)
     assert alice(world).fetch(world.keys, group_id=None).error_code == ErrorCode.INVALID_REQUEST
 
@@ -206,7 +206,7 @@ def test_at_the_end_of_a_wait_only_what_has_moved_is_looked_at(monkeypatch: pyte
 
 @pytest.mark.parametrize("batch_count", [19_000, 21_000])
 def test_a_request_has_so_many_acknowledgements_at_most(batch_count: int) -> None:
-    """Those of a partition are made in one turn: a client that sends more than any needs is cut off."""
+    """The acknowledgements of a partition are made in one turn: a client that sends more than any needs is cut off."""
     world = World()
     world.append(1)
     member = world.member()
@@ -225,7 +225,7 @@ def test_a_request_has_so_many_acknowledgements_at_most(batch_count: int) -> Non
 
 @pytest.mark.interpreted
 def test_one_response_acquires_so_many_records_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the request asks for: the next one acquires the others."""
+    """The next response acquires the others, whatever the request asks for."""
     monkeypatch.setattr(fetch, "_MOST_RECORDS", 3)
     world = World(partitions=3)
     for index in range(3):

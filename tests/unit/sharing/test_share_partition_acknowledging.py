@@ -47,7 +47,7 @@ def test_each_type_leads_to_its_state(kind: int, state: int) -> None:
 
 
 def test_an_acknowledgement_changes_nothing_until_it_is_applied() -> None:
-    """What the share coordinator refuses was never there."""
+    """A change that the share coordinator refuses leaves no trace."""
     share = partition()
     acquire(share, (0, 9))
     before = share.runs()
@@ -65,7 +65,7 @@ def test_neighbours_with_the_same_state_are_written_as_one_batch() -> None:
 
 
 def test_the_start_offset_moves_over_what_is_done() -> None:
-    """As in Kafka the one that is written is that before the change; who reads it back moves it again."""
+    """The start offset that is written is that before the change, as in Kafka; reading it back moves it again."""
     share = partition()
     acquire(share, (0, 9))
     acknowledge(share, 5, 9, ACCEPT)
@@ -136,7 +136,7 @@ def test_offsets_before_all_that_is_in_flight_are_not_found() -> None:
 
 @pytest.mark.parametrize("kind", [ACCEPT, RELEASE, REJECT])
 def test_a_late_acknowledgement_changes_nothing_and_is_an_error_until_the_group_is_past_the_record(kind: int) -> None:
-    """As Apache Kafka 4.3 answers it, and as docs/understand/share-groups.md says."""
+    """Apache Kafka 4.3 answers the same, and docs/understand/share-groups.md says so."""
 
     def late(first: int, last: int) -> ErrorCode:
         before = share.runs()
@@ -218,7 +218,7 @@ def test_an_acknowledgement_may_span_batches_and_holes_between_them() -> None:
 
 
 def test_a_record_is_released_no_more_often_than_the_limit() -> None:
-    """At the limit it is archived: by its member, by the end of a session, and by the end of its lock."""
+    """It is archived at the limit: by its member, by the end of a session, and by the end of its lock."""
     limits = LIMITS._replace(delivery_count_limit=2)
     share = partition()
     acquire(share, (0, 2), limits=limits)
@@ -329,7 +329,7 @@ def test_a_log_start_behind_everything_begins_from_there() -> None:
 
 
 def test_a_log_start_within_what_is_done_leaves_nothing_behind() -> None:
-    """The start offset goes on over what is done behind it; the records that are terminal there count no longer."""
+    """The start offset moves over what is done behind it; the records that are terminal there count no longer."""
     share = partition()
     acquire(share, (0, 9))
     acknowledge(share, 2, 7, ACCEPT)
@@ -380,7 +380,7 @@ def test_a_decision_is_applied_to_the_state_it_was_made_on() -> None:
     ],
 )
 def test_a_state_that_cannot_be_is_refused(batches: list[tuple[int, int, int, int]]) -> None:
-    """Before the start offset, backwards, acquired, unknown, or twice there."""
+    """The states have a batch before the start offset, backwards, acquired, unknown, or twice there."""
     with pytest.raises(KafkaError) as refused:
         partition(5, *batches)
     assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR

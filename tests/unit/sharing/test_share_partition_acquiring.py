@@ -64,7 +64,7 @@ def test_the_limit_of_records_is_soft_in_batch_optimized_mode(max_records: int, 
 
 
 def test_the_limit_of_records_is_strict_in_record_limit_mode() -> None:
-    """What is left of the batch is available at once, never delivered so far, and is acquired by the next fetch."""
+    """The rest of the batch is available at once, never delivered so far, and is acquired by the next fetch."""
     share = partition()
     assert acquire(share, (0, 9), (10, 19), max_records=3, is_record_limit=True) == [(0, 2, 1)]
     assert states(share) == [(0, 2, ACQUIRED, 1), (3, 9, AVAILABLE, 0)]
@@ -92,7 +92,7 @@ def test_record_limit_mode_takes_a_part_of_what_was_released() -> None:
 
 
 def test_nothing_is_acquired_without_a_limit_left() -> None:
-    """As for the partitions of a request after those that gave it all its records."""
+    """The last partitions of a request have none, if others gave it all its records."""
     share = partition()
     assert acquire(share, (0, 9), max_records=0) == []
     assert share.in_flight_count == 0
@@ -133,7 +133,7 @@ def test_neighbours_with_different_delivery_counts_are_different_ranges() -> Non
 
 
 def delivered(times: int, count: int = 500, limit: int = 10) -> list[tuple[int, int, int]]:
-    """What a member that rejects nothing and acknowledges nothing gets in the end, of one batch."""
+    """The last delivery of one batch to a member that rejects and acknowledges nothing."""
     limits = LIMITS._replace(delivery_count_limit=limit)
     share = partition()
     for _ in range(times):
@@ -158,8 +158,9 @@ def delivered(times: int, count: int = 500, limit: int = 10) -> list[tuple[int, 
 def test_a_batch_that_fails_again_and_again_is_delivered_in_smaller_parts(
     times: int, acquired: list[tuple[int, int, int]]
 ) -> None:
-    """From half of the limit on each delivery has half as many records, and the last one a single record: one that
-    breaks its consumers takes no others with it."""
+    """Each delivery from half of the limit on has half as many records, and the last one a single record: one that
+    breaks its consumers takes no others with it.
+    """
     assert delivered(times) == acquired
 
 
@@ -245,7 +246,7 @@ def test_a_fetch_that_ends_before_the_start_offset_acquires_nothing() -> None:
 
 
 def test_aborted_records_are_archived_and_never_handed_out() -> None:
-    """What is between them is, in as many ranges as are left."""
+    """The records between them are handed out, in as many ranges as are left."""
     share = partition()
     batches = [FetchedBatch(*one) for one in ((0, 1), (2, 3, 1, True), (4, 6), (7, 7, 1, True), (8, 9, 1, True))]
     assert acquire(share, *batches) == [(0, 1, 1), (4, 6, 1)]
@@ -273,7 +274,7 @@ def test_an_aborted_batch_is_archived_as_a_whole_in_record_limit_mode() -> None:
 
 
 def test_a_member_that_left_and_another_one_meet_in_one_batch() -> None:
-    """What is available in parts is acquired in parts, each with its delivery count."""
+    """Records that are available in parts are acquired in parts, each with its delivery count."""
     share = partition()
     acquire(share, (0, 9))
     acknowledge(share, 0, 9, RELEASE, ACCEPT, RELEASE, RELEASE, REJECT, *[RELEASE] * 5)
@@ -282,7 +283,7 @@ def test_a_member_that_left_and_another_one_meet_in_one_batch() -> None:
 
 
 def test_many_records_before_a_throttled_one_lift_its_limit() -> None:
-    """As in Kafka: with more of them than the throttled part would have, the whole batch is delivered."""
+    """The whole batch is delivered if it has more of them than the throttled part would have, as in Kafka."""
     share = partition()
     acquire(share, (0, 19))
     acknowledge(share, 12, 19, RELEASE)

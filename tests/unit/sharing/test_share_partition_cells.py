@@ -156,7 +156,7 @@ class World:
         self.acknowledge(member, batches)
 
     def accept_and_restart(self, member: str, every: int, kept: int) -> None:
-        """What is acquired before what is accepted is unknown afterwards."""
+        """Accept some records and restart; acquired records before them are unknown afterwards."""
         owned = [offset for offset in self.cells.acquired_by(member) if offset % every > kept]
         self.acknowledge(member, [AcknowledgementBatch(offset, offset, (ACCEPT,)) for offset in owned])
         self.restart()

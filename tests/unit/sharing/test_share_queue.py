@@ -17,11 +17,11 @@ LIMIT = 5
 
 
 class Auditor:
-    """What became of each record, by what members were told and by what they have said."""
+    """Follows each record through the deliveries and acknowledgements of members."""
 
     def __init__(self) -> None:
         self.holders: dict[tuple[int, int], tuple[str, int]] = {}
-        """Who holds a record, and until when."""
+        """The member that holds each record, and until when."""
         self.deliveries: dict[tuple[int, int], int] = {}
         self.done: set[tuple[int, int]] = set()
 
@@ -143,7 +143,7 @@ class ShareQueue(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        """What is durable agrees with what members were told."""
+        """Require that the durable state agrees with the responses to members."""
         for index in range(2):
             key = self.world.state_key(index)
             start = self.world.states.shares[key].start_offset

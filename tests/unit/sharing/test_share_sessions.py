@@ -79,7 +79,7 @@ def test_a_request_without_a_session_is_refused() -> None:
 
 
 def test_a_full_cache_evicts_no_session() -> None:
-    """Who finds no place is refused; a member that opens its session again has a place."""
+    """A new member is refused; a member that opens its session again has a place."""
     cache = Cache(max_sessions=1)
     session = cache.open()
     with pytest.raises(KafkaError) as error:
@@ -101,7 +101,7 @@ def test_a_new_session_of_a_member_does_not_end_what_it_holds() -> None:
 
 
 def test_the_end_of_a_connection_ends_the_sessions_that_were_opened_on_it() -> None:
-    """A session that its member has opened again elsewhere goes on."""
+    """A session that its member has opened again elsewhere stays."""
     cache = Cache()
     session = cache.open(OTHER)
     cache.open(MEMBER)

@@ -1,4 +1,4 @@
-"""What the witness tells of late acknowledgements, in a broker that shares: by either request, and nothing else."""
+"""The witness's findings about late acknowledgements, in a broker that shares: by either request, and nothing else."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class Watched(World):
 
 
 def test_a_late_acknowledgement_is_told_with_its_lateness_its_lock_and_what_to_change() -> None:
-    """By ShareAcknowledge, for the records that the member had held."""
+    """ShareAcknowledge reports it for the records that the member had held."""
     world = Watched()
     member = world.holding()
     world.let_pass(LOCK_MS + 1_500)
@@ -68,7 +68,7 @@ def test_acknowledgements_within_the_lock_are_not_told() -> None:
 
 
 def test_a_renewed_lock_counts_from_its_renewal() -> None:
-    """Within the new time nothing is told; after it the lateness is that of the renewed records."""
+    """Nothing is reported within the new time; after it the lateness is that of the renewed records."""
     world = Watched()
     member = world.holding()
     world.let_pass(LOCK_MS - 1)

@@ -33,7 +33,7 @@ class World:
             self.initialize(self.topic_id, index)
 
     def use(self, broker: VirtualBroker) -> None:
-        """Go on with another broker, perhaps the next one on the same disk."""
+        """Use another broker, perhaps the next one on the same disk."""
         self.broker = broker
         parts = broker.broker
         self.manager = SharePartitionManager(parts, self.states, ShareSettings(parts.live_config, parts.metadata))

@@ -127,7 +127,7 @@ def _held(opening: Completion[SharedLogStore], scheduler: ManualScheduler) -> Sh
 
 
 def new_schema() -> tuple[str, str]:
-    """Where a PostgreSQL is, and a name in it that nobody has used; `conftest.py` stops the server."""
+    """The address of a PostgreSQL, and a name that is unused in it; `conftest.py` stops the server."""
     if not SERVERS:
         running = started()
         SERVERS.append((next(running), running))
@@ -182,7 +182,7 @@ class Stored:
         self.manager = LogManager(self.store, self.rounds, self.listener, self.clock)
 
     def start_again(self) -> None:
-        """A clean stop, and a start over what it has left. A store that leaves nothing goes on."""
+        """Stop cleanly, and start over what is left. A store that leaves nothing stays as it is."""
         if isinstance(self.store, MemoryLogStore):
             return
         assert self.manager.close() is None
@@ -225,7 +225,7 @@ class Stored:
             self.scheduler.run()
 
     def wait_for(self, look: Callable[[], T | Completion[T]]) -> T:
-        """What the store finds, now or later."""
+        """Return what the store finds, now or later."""
         found = look()
         for _ in range(1000):
             if not isinstance(found, Completion):

@@ -83,8 +83,9 @@ class Outages:
 
 
 def lasting_terms(owner: str) -> LeaseTerms:
-    """Of a lease that outlasts each test, in which time may pass without a timer that renews it. The next start takes
-    it at once: it is one of the same node."""
+    """Terms of a lease that outlasts each test, in which time may pass without a timer that renews it. The next start
+    takes it at once: it is one of the same node.
+    """
     return LeaseTerms(owner, lease_ms=_LONG_MS, unattended_ms=_LONG_MS, node_id=1)
 
 

@@ -33,7 +33,7 @@ async def reach() -> AsyncIterator[Reach]:
 
 
 def _as_behind_a_pooler_that_ignores(patch: pytest.MonkeyPatch, *names: str) -> None:
-    """As PgBouncer does with ignore_startup_parameters."""
+    """Drop these settings at connect, as PgBouncer does with ignore_startup_parameters."""
     connect = asyncpg.connect
 
     def ignoring(*arguments: Any, server_settings: dict[str, str], **others: Any) -> Any:
@@ -86,7 +86,7 @@ async def test_a_setting_that_was_not_got_is_refused(
 
 
 async def test_no_limit_of_time_is_inherited(reach: Reach) -> None:
-    """Those of newer versions, too, which cannot be sent to an older one as a connection begins."""
+    """Limits of newer versions are reset too; they cannot be sent to an older one as a connection begins."""
     dsn, schema = new_schema()
     role = f"limited_{schema}"
     administrator = await asyncpg.connect(dsn)
@@ -109,7 +109,7 @@ async def test_no_limit_of_time_is_inherited(reach: Reach) -> None:
     ("name", "is_taken"), [("s" * 63, True), ("s" * 64, False), ("ä" * 31, True), ("ä" * 32, False)]
 )
 def test_a_name_whose_end_would_be_cut_off_is_refused(name: str, is_taken: bool) -> None:
-    """By its bytes: the names of two clusters could begin with the same 63."""
+    """The limit is in bytes: the names of two clusters could begin with the same 63."""
     if is_taken:
         check_name(name)
     else:

@@ -1,4 +1,4 @@
-"""What is written beside rounds: who is told that nothing has happened may rely on it."""
+"""Statements beside rounds: an error that says that nothing has happened can be relied on."""
 
 from random import Random
 
@@ -19,7 +19,7 @@ _MOVED = MoveStarts(0, {(TOPIC_ID, 0): 5})
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_what_was_refused_after_an_answer_was_lost_is_not_taken_for_what_has_not_happened(is_lost: bool) -> None:
-    """The first try may have happened: whoever asked would go on as if nothing had changed."""
+    """The first try may have happened: a caller that got an error would assume that nothing has changed."""
     database, time, failures = Database(), VirtualTime(), list[OSError]()
     tables = FakeTables(database, time, time, Random(0), takes_time=False)
     beside = Beside(Statements(tables, time, time), time, Room(1_000, time), failures.append)

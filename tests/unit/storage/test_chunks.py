@@ -23,11 +23,11 @@ from tests.fakes.logs import batch
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 
 SIZE = 100_000
-"""Of a chunk, about."""
+"""The approximate size of a chunk."""
 
 
 class SlowTables:
-    """Each statement waits until it is told to be answered."""
+    """Tables whose statements wait until the test answers them."""
 
     def __init__(self) -> None:
         self.bodies: dict[int, bytes] = {}
@@ -99,7 +99,7 @@ class Reading:
 
 
 def _batches(reading: Reading, row: ChunkRow) -> MemorySegment:
-    """What a chunk holds, as it was appended."""
+    """The batches of a chunk, as they were appended."""
     batches = MemorySegment(row.base_offset, frozenset(), reading.clock.monotonic_ms())
     for header, data in iter_batches(memoryview(reading.tables.bodies[row.id])):
         batches.append(bytes(data), header.next_offset, header.max_timestamp)

@@ -44,7 +44,7 @@ def test_what_only_the_journal_has_of_an_offline_log_goes_along() -> None:
 
 
 def test_a_copy_that_lost_its_end_is_no_whole_log() -> None:
-    """What was appended is durable in an image: fewer bytes are damage, and no torn write."""
+    """All that was appended is durable in an image: fewer bytes are damage, and no torn write."""
     logs = Logs()
     logs.append(logs.open(), batch())
     copy = backup.copied(logs.disk, taken(logs))
@@ -66,7 +66,7 @@ def test_what_a_deletion_has_left_of_the_beginning_stays_behind() -> None:
 
 
 def test_a_file_system_without_links_is_named() -> None:
-    """The broker goes on, and says why there is no image."""
+    """The broker keeps running, and says why there is no image."""
     logs = Logs()
     logs.append(logs.open(), batch())
 

@@ -1,4 +1,4 @@
-"""The journal: what a stop leaves of a round, what is told when its end is lost, who uses it and who does not."""
+"""The journal: what a stop leaves of a round, what is reported when its end is lost, and which stores use it."""
 
 from contextlib import suppress
 from random import Random
@@ -331,7 +331,7 @@ def test_a_checkpoint_passes_over_indexes_that_a_full_disk_has_cost() -> None:
 
 
 def test_the_journal_is_not_begun_while_a_round_is_in_flight() -> None:
-    """At a start without room it could not be; a clock's tick finds room again in the middle of a round."""
+    """A start without room cannot begin it; a clock's tick finds room again in the middle of a round."""
     logs = Logs()
     first, second = logs.open(0), logs.open(1)
     logs.disk.append_error = lambda path: OSError(28, "No space left on device", path) if path in NAMES else None
@@ -479,7 +479,7 @@ def test_no_damage_of_the_journal_takes_what_a_kill_or_a_clean_stop_has_left(dam
 def test_a_gap_of_compaction_is_no_torn_write_where_the_journal_is_older_than_the_segments(
     names: tuple[str, ...],
 ) -> None:
-    """What was synced is unknown then: only the last segment may end in a torn write."""
+    """The synced end is unknown then: only the last segment may end in a torn write."""
     logs = Logs(config=LogConfig(segment_bytes=400, cleanup_policy="compact", min_cleanable_dirty_ratio=0.0))
     log = logs.open()
     logs.append(log, batch(key=b"0"))

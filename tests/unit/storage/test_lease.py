@@ -149,7 +149,7 @@ def test_why_a_lease_was_free_is_what_was_seen_however_the_clock_of_the_database
 
 
 def test_an_owner_that_connects_again_in_time_keeps_the_lease(world: World) -> None:
-    """As after a cut: nobody attends to it for a moment."""
+    """After a cut no connection attends to the lease for a moment."""
     database, time = world
     owner, other = Candidate(database, time, "one"), Candidate(database, time, "two")
     keeper = owner.keep(owner.take())
@@ -270,7 +270,7 @@ def test_a_round_behind_one_that_the_database_has_lost_is_not_added_and_not_take
 
 
 def test_a_start_after_lost_rounds_hears_of_it_though_the_database_is_where_it_was(world: World) -> None:
-    """As after a backup of its files was put back: server and timeline are the same."""
+    """Server and timeline are the same after a backup of the database's files was restored."""
     database, time = world
     statements = Candidate(database, time, "one").statements
     epoch = Candidate(database, time, "one").take().epoch
@@ -296,8 +296,9 @@ def test_a_start_hears_that_the_database_is_elsewhere_until_it_has_followed(worl
 
 
 def test_a_lease_of_earlier_is_not_free_before_whoever_led_until_now_has_found_out(world: World) -> None:
-    """A standby of PostgreSQL is promoted, whose tables say that the lease is that of the candidate, or nobody's. The
-    owner reads on until it asks."""
+    """A standby of PostgreSQL is promoted, whose tables say that the lease is that of the candidate, or free. The owner
+    reads on until it asks.
+    """
     for is_given_back in (True, False):
         database, time = Database(), VirtualTime()
         candidate = Candidate(database, time, "two", 2)

@@ -19,7 +19,7 @@ ALL = (*JOURNALS, FLUSHED_OFFSETS)
 
 
 def run_on(disk: MemoryDisk, value: bytes, *, rounds: int = 3, starts: int = 1, stop: str = "kill") -> MemoryDisk:
-    """So many starts on the directory, each with these records, acknowledged, in two partitions."""
+    """Start so many times on the directory, each with these records, acknowledged, in two partitions."""
     for _ in range(starts):
         logs = Logs(disk)
         opened = [logs.open(partition) for partition in range(2)]
@@ -174,7 +174,7 @@ def contradicted(foreign_rounds: int, rounds: int) -> MemoryDisk:
 
 
 def settle(disk: MemoryDisk) -> None:
-    """As before a repair."""
+    """Settle the journal, as a repair does first."""
     Logs(disk).store.settle_journal({(TOPIC_ID, partition): f"topic-{partition}" for partition in range(2)})
 
 

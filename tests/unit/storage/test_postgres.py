@@ -196,8 +196,9 @@ async def test_a_broker_that_stands_still_in_a_transaction_does_not_hold_up_its_
 
 
 async def test_a_round_whose_connection_was_lost_may_be_carried_out_after_it_was_sent_again() -> None:
-    """The one that was sent again waits for the key of the first, or the first finds it taken: it is there once, and
-    nobody is told that it is not."""
+    """The second one waits for the key of the first, or the first finds it taken: it is there once, and is not reported
+    as missing.
+    """
     dsn, schema = new_schema()
     async with _statements(dsn, schema) as statements:
         epoch = await _take(statements)
@@ -390,7 +391,7 @@ async def test_tables_that_a_newer_release_has_changed_are_not_taken_over(monkey
 
 
 async def test_a_renewal_says_where_the_database_is() -> None:
-    """The same as when the lease was taken, until it is promoted, restored or copied."""
+    """The place stays as when the lease was taken, until the database is promoted, restored or copied."""
     dsn, schema = new_schema()
     async with _statements(dsn, schema) as statements:
         taken = await _taken(statements)

@@ -58,7 +58,7 @@ def _at(listening: socket.socket) -> str:
 
 
 async def _connect(server: Server) -> asyncpg.Connection:
-    """As those who wait for a database do: a busy machine may need longer than a limit that is brief."""
+    """Connect as code that waits for a database does: a busy machine may need longer than a limit that is brief."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -124,7 +124,7 @@ async def test_a_connection_that_is_cut_off_can_be_closed(server: Serve, monkeyp
 
 
 async def test_a_standby_is_not_what_is_said_if_the_primary_cannot_be_reached(server: Serve) -> None:
-    """A start that is told of a standby gives up, and one that reaches nobody is tried again."""
+    """A start that finds a standby gives up, and one that reaches no host is tried again."""
     serving, refusing = _serving(), f"127.0.0.1:{free_ports(1)[0]}"
     for hosts in ((serving, refusing), (refusing, serving)):
         with pytest.raises(ConnectionRefusedError):
@@ -147,5 +147,5 @@ async def test_a_standby_is_not_what_is_said_if_the_primary_cannot_be_reached(se
     ],
 )
 def test_each_host_has_a_dsn_that_is_otherwise_the_same(dsn: str, wanted: list[str]) -> None:
-    """What it says of the user, the database and TLS holds for all of them."""
+    """The user, the database and TLS are the same for all of them."""
     assert of_each_host(dsn) == wanted

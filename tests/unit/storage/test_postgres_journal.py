@@ -1,4 +1,6 @@
-"""The two halves of the journal in a real PostgreSQL: what a checkpoint covers goes at once, whoever else looks on."""
+"""The two halves of the journal in a real PostgreSQL: what a checkpoint covers goes at once, whichever other sessions
+read it.
+"""
 
 from typing import Any
 

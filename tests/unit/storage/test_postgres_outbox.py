@@ -189,7 +189,7 @@ async def test_a_row_that_its_table_does_not_take_is_said_to_fail_and_looks_pass
 
 
 async def test_a_notification_comes_when_a_transaction_commits_also_over_a_new_connection() -> None:
-    """What rolls back wakes nobody."""
+    """A transaction that rolls back causes no notification."""
     dsn, schema = new_schema()
     async with _statements(dsn, schema) as statements, _connection(dsn, schema) as sql:
         woken = asyncio.Event()
@@ -249,7 +249,7 @@ async def test_headers_and_a_partition_come_as_they_were_given() -> None:
 
 
 async def test_the_functions_of_a_relay_in_the_same_schema_stay_its_own_while_it_is_installed() -> None:
-    """What its carrier has is read by nobody else."""
+    """The rows of a relay's carrier are read by that relay alone."""
     dsn, schema = new_schema()
     async with _connection(dsn, "pg_catalog") as sql:
         await sql.execute(f"create schema {schema}; create table {schema}.relays(name text)")

@@ -54,7 +54,7 @@ OFTEN: list[Statement[Any]] = [
 ]
 """The statements that are sent more than once a second, and those that a take-over waits for."""
 _MOST = 2_000
-"""Of what a plan may cost; PostgreSQL compiles from 100,000 on (`jit_above_cost`)."""
+"""The limit on a plan's cost; PostgreSQL compiles from 100,000 on (`jit_above_cost`)."""
 _MANY_LOGS = """
 insert into oncelog_log select gen_random_uuid(), 0, 'topic', 1, '{}', '', '' from generate_series(1, 10000);
 insert into oncelog_start select topic_id, 0, 0 from oncelog_log;
@@ -93,7 +93,7 @@ async def _prepared(dsn: str, schema: str) -> "asyncpg.Connection":
 
 
 async def _costs(connection: "asyncpg.Connection", statement: Statement[Any]) -> dict[str, float]:
-    """What each statement in SQL costs by the plan that it has there."""
+    """The cost of each statement in SQL, by the plan that it has there."""
     from oncelog.broker.storage.postgres.tables import _asked, _Progress
 
     sent: list[tuple[str, tuple[Any, ...]]] = []

@@ -41,7 +41,7 @@ def test_it_promises_what_the_settings_do_and_no_more(fsync: str, synchronous_co
 
 
 async def _refusal(answer: bytes, context: ssl.SSLContext | None, query: str) -> Unusable:
-    """What is said of a server that answers so, after it has begun TLS if there is a `context`."""
+    """The error for a server that answers so, after it has begun TLS if there is a `context`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -88,7 +88,7 @@ async def test_a_server_that_is_not_there_yet_can_be_tried_again() -> None:
 
 
 async def test_a_server_that_is_silent_is_named_as_that_and_can_be_tried_again() -> None:
-    """What times out has no text of its own, and an operator reads why a start fails or what a broker waits for."""
+    """A time-out has no text of its own, and an operator reads why a start fails or what a broker waits for."""
     scheduler = LoopScheduler(asyncio.get_running_loop(), "postgres")
     with socket.create_server(("127.0.0.1", 0)) as silent:  # its backlog lets clients in
         server = Server(
@@ -109,7 +109,7 @@ async def test_a_server_that_is_silent_is_named_as_that_and_can_be_tried_again()
 async def test_a_connection_that_is_cut_while_the_tables_are_looked_at_can_be_tried_again(
     monkeypatch: pytest.MonkeyPatch, sees_it: bool
 ) -> None:
-    """By PostgreSQL, which is stopped or ends it; whether a statement is told so, or finds no connection."""
+    """PostgreSQL cuts the connection as it stops, or ends it; a statement gets that error, or finds no connection."""
 
     async def cut(connection: Any, *_: object) -> None:
         async with connection.transaction():

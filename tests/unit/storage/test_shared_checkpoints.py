@@ -50,7 +50,7 @@ def test_a_chunk_is_made_when_the_driver_takes_it_and_is_the_same_the_next_time(
 
 
 def test_a_checkpoint_has_the_state_of_its_round_though_the_log_has_grown_since() -> None:
-    """Its state is noted when the driver comes to it, or before anything else is appended."""
+    """Its state is noted when the driver reaches it, or before anything else is appended."""
     running = TablesStore(Database(), 2, checkpoint_bytes=1)
     running.tables.held = (Checkpoint,)
     for log in range(2):
@@ -354,7 +354,7 @@ def test_logs_that_only_the_journal_has_are_known_by_the_id_of_their_topic() -> 
 
 
 def test_a_checkpoint_does_not_replace_what_a_start_could_not_use() -> None:
-    """The damaged row stays for whoever repairs it."""
+    """The damaged row stays for a repair."""
     running = TablesStore(database := Database(), checkpoint_bytes=1_000)
     _filled(running, 2)
     running.append(batch())

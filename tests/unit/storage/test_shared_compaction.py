@@ -49,7 +49,7 @@ def _stored(segment_bytes: int) -> Stored:
 
 
 def _compact(stored: Stored, **settings: int) -> None:
-    """From now on, and not before."""
+    """Turn compaction on, so that it begins at a known time."""
     compacted = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0, **settings}
     stored.config = stored.log.config = replace(stored.config, **compacted)  # type: ignore[arg-type]
 
@@ -212,7 +212,7 @@ def test_positions_of_the_cleaner_that_are_damaged_are_none(written: bytes, seen
 
 @pytest.mark.parametrize("kind", [AddAside, ReplaceChunks, DropAside])
 def test_a_round_that_finds_no_space_is_given_up_and_nothing_of_it_comes_later(seen: Seen, kind: type) -> None:
-    """What replaces chunks would delete the old ones when the new ones, which lie aside, are gone."""
+    """A statement that replaces chunks would delete the old ones when the new ones, which lie aside, are gone."""
     stored = _stored(segment_bytes=3_000)
     newest = _fill(stored, 100, keys=10, size=200)
     _compact(stored)

@@ -26,7 +26,7 @@ _BOUNDS = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_
 
 @dataclass
 class Model:
-    """What was appended, in the words of the contract."""
+    """The appended batches and transactions, in the words of the contract."""
 
     ends: list[tuple[int, int]] = field(default_factory=list)
     """(base offset, the offset after it) of each batch."""
@@ -177,7 +177,7 @@ def test_a_timestamp_finds_the_first_record_that_is_as_late(name: str, seed: int
 @every_store
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_records_that_no_reader_can_decode_do_not_take_the_partition_offline(name: str, compression: str) -> None:
-    """As long as the checksum is right, nothing is damaged: a client wrote them so, and only it is to blame."""
+    """Nothing is damaged as long as the checksum is right: a client wrote them so."""
     stored = Stored(name)
     stored.append(batch(timestamp=1_000))
     # Beyond what the default check of a batch looks at: its end, and what is compressed.

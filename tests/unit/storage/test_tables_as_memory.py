@@ -49,7 +49,7 @@ def _sizes(random: Random) -> SharedSizes:
 
 
 class Twins:
-    """The same log twice."""
+    """One log in two stores."""
 
     def __init__(self, tables: str, random: Random, **config: int | str) -> None:
         self._random = random
@@ -68,7 +68,7 @@ class Twins:
         getattr(self, "_" + name.replace(" ", "_"))()
 
     def _append(self) -> None:
-        """Those of a producer are in transactions."""
+        """Append a batch to both; a producer's batches are in transactions."""
         random = self._random
         producer, records = random.randint(-1, PRODUCERS - 1), random.randint(1, 3)
         timestamp = self.model.clock.wall_ms() + random.randint(-50, 50)
@@ -142,7 +142,7 @@ class Twins:
             stored.give_away()
 
     def times(self) -> list[int]:
-        """Those of some records, and beside them."""
+        """The times of some records, and times just beside them."""
         random = self._random
         records = random.sample(self.written, min(15, len(self.written)))
         return [START_MS - 60, *[record.timestamp + random.choice([-1, 0, 1]) for record in records]]
@@ -232,7 +232,7 @@ def _latest(records: list[Record]) -> dict[bytes | None, Record]:
 
 
 def _committed(stored: Stored) -> list[Record]:
-    """What a read_committed reader gets."""
+    """The records that a read_committed reader gets."""
     log, found, offset = stored.log, list[Record](), stored.log.log_start_offset
     while offset < log.last_stable_offset:
         result = stored.read(offset, 300, FetchIsolation.TXN_COMMITTED)

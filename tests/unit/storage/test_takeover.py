@@ -29,7 +29,7 @@ def taken_over(stored: Stored) -> tuple[PartitionLog, PartitionLog, list[OSError
     """The log of the broker before, that of the next one, which is at work, and what makes the first one end."""
     before, failures, store = stored.log, stored.failures, stored.store
     assert isinstance(store, SharedLogStore)
-    store.lease.give_back()  # as if it was over, while its owner goes on
+    store.lease.give_back()  # as if it was over, while its owner keeps running
     stored.failures = []
     stored._begin()
     stored.log = stored.create(0)
@@ -98,7 +98,7 @@ def test_what_does_not_join_is_damage_unless_another_broker_leads_by_now(
 
 
 def test_a_stop_says_of_a_stored_round_that_the_lease_is_not_confirmed() -> None:
-    """PostgreSQL has answered: nobody has to look for records that are missing."""
+    """PostgreSQL has answered, so no records need to be looked for."""
     broker = TablesBroker()
     broker.tables.refused = (AttendLease, RenewLease)
     broker.time.advance(11_000)

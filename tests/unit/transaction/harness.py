@@ -33,15 +33,16 @@ class SentMarker:
 
 
 class HeldMarkers:
-    """Takes markers and answers when told to; by itself unless `holds`. They are sent one by one, as to another node,
-    unless `appends`."""
+    """Takes markers, and answers by itself, or when the test lets it if it `holds`. They are sent one by one, as to
+    another node, unless `appends`.
+    """
 
     def __init__(self) -> None:
         self.sent: list[SentMarker] = []
         self.holds = False
         self.appends = False
         self.errors: list[ErrorCode] = []
-        """Of the partitions of the next one that is appended; NONE for all if there are none."""
+        """The errors of the partitions of the next one that is appended; NONE for all if there are none."""
 
     def append(
         self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition], prepared: Completion[Any]
@@ -71,7 +72,7 @@ class HeldMarkers:
         return [sent for sent in self.sent if not sent.answer.done]
 
     def release(self, *errors: ErrorCode) -> None:
-        """Answer the oldest one, with NONE for each partition unless told otherwise."""
+        """Answer the oldest one: with these errors, or with NONE for each partition."""
         sent = self.waiting[0]
         sent.answer.complete(list(errors) or [ErrorCode.NONE] * len(sent.partitions))
 
@@ -119,7 +120,7 @@ class Transitions:
 
 
 class Coordinator:
-    """What the tests talk to; requests answer with a pair or an error code, None while there is no answer."""
+    """A coordinator to send requests to; they return a pair or an error code, None while there is no answer."""
 
     def __init__(
         self,
@@ -170,7 +171,7 @@ class Coordinator:
 
     @property
     def log(self) -> MemoryCoordinatorLog:
-        """That of the first partition, in most tests the only one."""
+        """The log of the first partition, in most tests the only one."""
         return self.topic.logs[0]
 
     def start(self) -> None:
@@ -232,7 +233,7 @@ class Coordinator:
         return ["Dead" if value is None else value.state.kafka_name for value in values]
 
     def crashed(self, record_count: int | None = None) -> MemoryTopic:
-        """What a crash leaves: as many records, at least the durable ones, by default no more."""
+        """The topic after a crash: as many records, at least the durable ones, by default no more."""
         return MemoryTopic(*(log.crashed(record_count) for log in self.topic.logs))
 
     def restarted(self, record_count: int | None = None, *, level: int | None = None) -> "Coordinator":

@@ -97,7 +97,7 @@ def test_a_file_system_that_is_mounted_again_aborts_what_it_has_lost(setting: st
 
 
 def begun_at_once(setting: str) -> tuple[VirtualBroker, Producer]:
-    """The same where nothing is synced; what was written before may be in its place."""
+    """Begin a transaction where nothing is synced; all before its batch is made durable."""
     broker = broker_with_topic(setting)
     producer = Producer(broker).init()
     assert producer.add(0) == [E.NONE]

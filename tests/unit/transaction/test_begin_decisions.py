@@ -34,7 +34,7 @@ def add(
 
 
 def test_adding_partitions_sees_a_pending_transition_before_a_wrong_producer_id() -> None:
-    """KAFKA-18660: a client whose id was just rotated must be told to try again, not that its id is unknown."""
+    """KAFKA-18660: a client whose id was just rotated must get a retriable error, not one that its id is unknown."""
     assert add(None, pending=True).error is E.INVALID_PRODUCER_ID_MAPPING
     assert add(metadata(), producer_id=8, epoch=9, pending=True).error is E.CONCURRENT_TRANSACTIONS
     assert add(metadata(), producer_id=8, epoch=9).error is E.INVALID_PRODUCER_ID_MAPPING
@@ -195,7 +195,7 @@ def test_an_old_epoch_of_the_rotated_id_does_not_touch_the_open_transaction(epoc
 
 
 def test_the_id_before_a_rotation_is_forgotten_when_a_transaction_begins_under_the_next_one() -> None:
-    """Whoever still has it may ask again for the new pair, and must not abort what was begun with that."""
+    """A producer with the old identity may still ask for the new one, and must not abort what was begun with that."""
     rotated = metadata(S.EMPTY, producer_id=9, producer_epoch=0, previous_producer_id=7)
     opened = add(rotated, producer_id=9, epoch=0).target
     assert opened is not None and opened.previous_producer_id == -1

@@ -25,7 +25,7 @@ RESTARTS: dict[str, Restart] = {
 
 
 def resume(broker: VirtualBroker, pair: tuple[int, int]) -> InitProducerIdResponse:
-    """InitProducerId of a producer that goes on with its own pair (KIP-360)."""
+    """Send InitProducerId as a producer that keeps its own pair does (KIP-360)."""
     request = InitProducerIdRequest(
         transactional_id=TRANSACTIONAL_ID,
         transaction_timeout_ms=TIMEOUT_MS,
@@ -40,7 +40,7 @@ def resume(broker: VirtualBroker, pair: tuple[int, int]) -> InitProducerIdRespon
 @pytest.mark.parametrize("restart", RESTARTS.values(), ids=RESTARTS)
 @pytest.mark.parametrize("level", [1, 2])
 def test_a_producer_whose_new_epoch_was_lost_in_a_restart_is_given_it_again(restart: Restart, level: int) -> None:
-    """Kafka fences it: its log does not tell the epoch before the last bump."""
+    """Kafka fences it: its log lacks the epoch before the last bump."""
     broker = broker_with_topic(f"oncelog.feature.transaction.version={level}")
     producer = Producer(broker).init()
     bumped = resume(broker, producer.pair)
@@ -67,7 +67,7 @@ def test_at_level_0_the_log_stays_readable_for_releases_without_tags_and_the_epo
 
 
 def test_an_epoch_that_was_fenced_before_the_restart_stays_fenced() -> None:
-    """A new instance forgets the epoch before its own: nothing that the log tells brings the zombie back."""
+    """A new instance forgets the epoch before its own: nothing in the log brings the zombie back."""
     broker = broker_with_topic()
     zombie = Producer(broker).init()
     resume(broker, zombie.pair)
@@ -110,7 +110,7 @@ def test_the_interval_of_kafkas_look_is_its_setting() -> None:
 def test_a_zombie_of_version_2_is_not_given_the_pair_of_its_classic_successor(
     settings: tuple[str, ...], error: ErrorCode
 ) -> None:
-    """Kafka takes its late abort for a retry of what the successor has aborted, and both go on with one pair."""
+    """Kafka takes its late abort for a retry of what the successor has aborted, and both continue with one pair."""
     broker = broker_with_topic(*settings)
     zombie, successor = Producer(broker).init(), Producer(broker).init()
     assert successor.add(0) == [ErrorCode.NONE]
@@ -140,14 +140,14 @@ def test_a_commit_that_its_timeout_has_overtaken_is_fenced_and_nothing_else_chan
 
 
 def stopped(broker: VirtualBroker) -> VirtualBroker:
-    """A clean stop: snapshots alone tell the next start of producers, nothing of the log is read again."""
+    """Stop cleanly: the next start learns of producers from snapshots alone, and reads nothing of the log again."""
     assert broker.broker.logs.close() is None
     return broker.killed()
 
 
 @pytest.mark.parametrize(("settings", "known_count"), [((), 5), (("oncelog.compat=kafka",), 1)])
 def test_the_retries_of_five_batches_are_known_after_a_clean_stop(settings: tuple[str, ...], known_count: int) -> None:
-    """Kafka's snapshot tells of the last batch alone: a retry of one before it is answered OUT_OF_ORDER there."""
+    """Kafka's snapshot has the last batch alone: a retry of one before it is answered OUT_OF_ORDER there."""
     broker = broker_with_topic(*settings)
     producer = Producer(broker).init()
     producer.add(0)

@@ -23,7 +23,7 @@ COMMITS = pytest.mark.parametrize("commit", [True, False])
 
 
 def next_of(pair: ProducerIdAndEpoch, version: int) -> ProducerIdAndEpoch:
-    """The pair to go on with after an end."""
+    """The identity for the next transaction after an end."""
     return ProducerIdAndEpoch(pair.producer_id, pair.producer_epoch + (version >= 2))
 
 
@@ -251,7 +251,7 @@ def test_over_the_last_epoch_an_end_rotates_the_producer_id_and_a_lost_answer_is
 
 
 def fast_forwarded(coordinator: Coordinator) -> Coordinator:
-    """The same id, at the last epoch that a client gets."""
+    """Restart the coordinator with the id at the last epoch that a client gets."""
     last = coordinator.known._replace(
         state=TransactionState.COMPLETE_COMMIT, partitions=frozenset(), producer_epoch=32_766
     )

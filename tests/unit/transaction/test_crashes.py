@@ -1,5 +1,6 @@
 """The machine stops at every operation of its disk, or every statement, of a transaction's life: it is all or nothing,
-and what was told holds."""
+and every answer holds.
+"""
 
 from itertools import count
 from typing import Any
@@ -39,7 +40,7 @@ PARTS = 4
 
 
 class Mover:
-    """Moves one value to two partitions and commits an offset, in one transaction; notes what it is told."""
+    """Moves one value to two partitions and commits an offset, in one transaction; notes what was answered."""
 
     def __init__(self, committed: bool) -> None:
         self._committed = committed
@@ -115,7 +116,7 @@ class Mover:
 
 
 def visible(broker: VirtualBroker, partition: int) -> list[bytes | None]:
-    """What a read_committed reader gets of one partition."""
+    """The values that a read_committed reader gets of one partition."""
     log = broker.broker.topics.find_partition(TOPIC, partition)
     if log is None:
         return []
@@ -141,7 +142,7 @@ def committed_offset(broker: VirtualBroker) -> int:
 
 
 def check_outcome(broker: VirtualBroker, mover: Mover, committed: bool) -> None:
-    """Once timeouts have passed: all or nothing, nothing open, and as it was told."""
+    """Require, once timeouts have passed: all or nothing, nothing open, and the outcome that was answered."""
     broker.time.advance(2 * TIMEOUT_MS)
     values = [visible(broker, partition) for partition in PARTITIONS]
     offset = committed_offset(broker)

@@ -1,5 +1,5 @@
 """What becomes of transactions when `__transaction_state` itself is deleted: it stays while one is open. As in Kafka
-(oncelog.compat=kafka) it goes at any time, and nobody remembers them.
+(oncelog.compat=kafka) it goes at any time, and they are forgotten.
 """
 
 import pytest

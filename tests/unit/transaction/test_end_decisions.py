@@ -197,7 +197,9 @@ def test_the_coordinator_aborts_with_the_next_epoch(version: int) -> None:
 
 
 def test_after_a_timeout_version_1_fences_the_producer_for_good_and_version_2_lets_it_continue() -> None:
-    """KIP-588: under version 2 the late abort counts as a retry, the late commit is told that it came too late."""
+    """KIP-588: under version 2 the late abort counts as a retry, the late commit gets an error that it came too
+    late.
+    """
     for version, on_abort, on_commit in (
         (1, E.PRODUCER_FENCED, E.PRODUCER_FENCED),
         (2, E.NONE, E.INVALID_TXN_STATE),

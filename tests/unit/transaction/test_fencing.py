@@ -1,7 +1,7 @@
-"""A producer that another has replaced, and one whose transaction was merely aborted: what each is told by every path.
+"""A producer that another has replaced, and one whose transaction was merely aborted: the error of each on every path.
 
 The codes decide what clients do. "Fenced" from a coordinator is the end of a producer (Java and librdkafka alike); from
-a partition or a group, and as TRANSACTION_ABORTABLE, it is the end of a transaction: abort, and go on.
+a partition or a group, and as TRANSACTION_ABORTABLE, it is the end of a transaction: abort, and continue.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,8 @@ def end(producer: Producer, version: int) -> ErrorCode:
 
 
 Path = Callable[[Producer, int], ErrorCode]
-# What a zombie is told, by path and version: KIP-588 gave coordinators a code of their own, partitions have none.
+# The errors that a zombie gets, by path and version: KIP-588 gave coordinators a code of their own, partitions have
+# none.
 ZOMBIE: list[tuple[Path, dict[int, ErrorCode]]] = [
     (resume, {3: OLD_EPOCH, 4: FENCED, 5: FENCED}),
     (lambda zombie, version: zombie.add(0, version=version)[0], {0: OLD_EPOCH, 1: OLD_EPOCH, 2: FENCED, 3: FENCED}),

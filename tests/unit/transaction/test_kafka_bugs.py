@@ -54,7 +54,7 @@ def described(broker: VirtualBroker) -> TransactionMetadata:
 
 
 def ask_init(producer: Producer) -> Any:
-    """As a new instance asks."""
+    """Send InitProducerId as a new instance does."""
     request = InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=TIMEOUT_MS)
     return producer.broker.ask(request, 4)
 
@@ -82,8 +82,9 @@ def let_go(broker: VirtualBroker, rule: Any) -> None:
 
 
 def test_kafka_18660_over_the_last_epoch_the_answer_has_the_new_id_and_its_first_request_has_to_retry() -> None:
-    """The bug: EndTxn answered the old id with the epoch 0; and the new id, told too early, was an unknown one
-    (INVALID_PRODUCER_ID_MAPPING, which is fatal) until COMPLETE was logged."""
+    """The bug: EndTxn answered the old id with the epoch 0; and the new id, answered too early, was an unknown one
+    (INVALID_PRODUCER_ID_MAPPING, which is fatal) until COMPLETE was logged.
+    """
     broker = broker_with_topic()
     producer = at_epoch(Producer(broker).init(), LAST)
     old_id = producer.producer_id
@@ -118,8 +119,9 @@ def test_kafka_19367_a_new_instance_over_an_open_transaction_moves_the_epoch_onc
 def test_kafka_19690_a_batch_that_comes_after_its_transaction_timed_out_is_of_an_old_epoch(
     version: int, epoch: int
 ) -> None:
-    """The bug: the batch, verified before, met a marker that took its verification away, and was told
-    INVALID_TXN_STATE, which is fatal; with its epoch the client can go on."""
+    """The bug: the batch, verified before, met a marker that took its verification away, and got INVALID_TXN_STATE,
+    which is fatal; with its epoch the client can continue.
+    """
     broker = broker_with_topic()
     producer = at_epoch(Producer(broker).init(), epoch)
     assert producer.produce(version=12) is E.NONE
@@ -135,7 +137,8 @@ def test_kafka_19690_a_batch_that_comes_after_its_transaction_timed_out_is_of_an
 @pytest.mark.parametrize("version", range(3, 13))
 def test_kafka_18042_a_lower_epoch_is_refused_before_its_coordinator_is_asked(version: int) -> None:
     """The bug: Produce asked the coordinator first, to add the partition or to verify it. After a rotation that does
-    not know the producer id any more, and its answer is fatal to a client that could have been told to start anew."""
+    not know the producer id any more, and its answer is fatal to a client that could have started again.
+    """
     broker = broker_with_topic()
     producer = at_epoch(Producer(broker).init(), LAST)
     old = same(producer)
@@ -190,7 +193,7 @@ def test_kafka_19999_a_marker_that_was_written_before_the_coordinator_was_reload
 
 
 def test_kafka_20090_the_last_epoch_is_followed_by_a_new_producer_id() -> None:
-    """The bug: a fence of version 1 took 32767, and whoever came then was refused, for good."""
+    """The bug: a fence of version 1 took 32767, and each later request was refused, for good."""
     broker = broker_with_topic(LEVEL_1)
     old = at_epoch(Producer(broker).init(), LAST)
     assert old.add(0) == [E.NONE]
@@ -215,8 +218,9 @@ def test_kafka_20090_the_last_epoch_is_followed_by_a_new_producer_id() -> None:
 
 @pytest.mark.parametrize("stop", ["before the markers", "after COMPLETE"])
 def test_kafka_20310_an_end_over_the_last_epoch_is_answered_again_after_a_restart(stop: str) -> None:
-    """The bug: the ids before and after a rotation were not in the log: a client whose answer was lost in a restart
-    had an id that nobody knew (INVALID_PRODUCER_ID_MAPPING), or the restart gave out another new one."""
+    """The bug: the ids before and after a rotation were not in the log: a client whose answer was lost in a restart had
+    an id that was unknown (INVALID_PRODUCER_ID_MAPPING), or the restart gave out another new one.
+    """
     broker = broker_with_topic()
     producer = at_epoch(Producer(broker).init(), LAST)
     assert producer.produce(version=12) is E.NONE
@@ -235,8 +239,9 @@ def test_kafka_20310_an_end_over_the_last_epoch_is_answered_again_after_a_restar
 def test_kafka_20322_a_broker_that_comes_back_with_another_level_serves_what_was_begun_before(
     before: int, after: int
 ) -> None:
-    """The bug was the client's: over a rolling upgrade it went on with the versions of another broker. What a broker
-    owes it: the new level in ApiVersions by a later epoch of the features, and both protocols at either level."""
+    """The bug was the client's: over a rolling upgrade it kept the versions of another broker. What a broker owes it:
+    the new level in ApiVersions by a later epoch of the features, and both protocols at either level.
+    """
     broker = broker_with_topic(f"oncelog.feature.transaction.version={before}")
     told = broker.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4)
     producer = Producer(broker).init()
@@ -284,7 +289,7 @@ def late_end(version: int) -> tuple[Any, VirtualBroker, Producer]:
 
 
 def test_kafka_17754_an_end_that_comes_late_does_not_touch_the_next_transaction_of_version_2() -> None:
-    """The bug, of the protocol before KIP-890: nothing tells the copy from the second transaction's own end."""
+    """The bug, of the protocol before KIP-890: nothing distinguishes the copy from the second transaction's own end."""
     copy, broker, producer = late_end(5)
     assert copy.fired_count == 1
     assert described(broker).state.kafka_name == "Ongoing"

@@ -22,7 +22,7 @@ COMMITS = pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort
 
 
 def switch(broker: VirtualBroker, level: int) -> VirtualBroker:
-    """Each client that asks from now on is told of the level, by a higher epoch."""
+    """Switch the level; each client that asks from now on sees it, by a higher epoch."""
     before, epoch = finalized(broker)
     kind = UPGRADE if level > before else SAFE_DOWNGRADE
     update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=kind)
@@ -44,7 +44,7 @@ def started(level: int) -> Producer:
 
 
 def write(producer: Producer, level: int, sequence: int = 0) -> None:
-    """As a client does that believes in the level."""
+    """Write as a client does that believes in the level."""
     if level < 2:
         assert producer.add(0) == [E.NONE]
     assert producer.produce(sequence=sequence, version=12 if level == 2 else 11) is E.NONE
@@ -61,7 +61,7 @@ def gone_on(producer: Producer, restarts: bool) -> Producer:
 
 
 def check_next(producer: Producer, level: int, sequence: int) -> None:
-    """The producer goes on by the new level, without InitProducerId."""
+    """Require that the producer continues by the new level, without InitProducerId."""
     write(producer, level, sequence)
     assert producer.end(True, end_version(level)) is E.NONE
     producer.broker.let_pass(200)
@@ -85,7 +85,7 @@ def test_an_open_transaction_is_ended_by_either_protocol(
     assert producer.end(commit, by) is E.NONE
     producer.broker.let_pass(200)
     assert visible(producer.broker, 0) == ([b"value"] if commit else [])
-    # By the classic protocol the pair goes on, and with it the sequence of its batches.
+    # By the classic protocol the producer keeps its identity, and with it the sequence of its batches.
     check_next(producer, after, sequence=1 if by < 5 else 0)
 
 

@@ -1,7 +1,7 @@
 """A partition of `__transaction_state` is lost and gained in the middle of transactions; another serves all the while.
 
-Whoever has the partition next goes on from the log: what was prepared is completed, what is open stays open and counts
-on its timeout, and markers of the life before are refused where the next one has written.
+The next owner of the partition continues from the log: what was prepared is completed, what is open stays open and
+counts on its timeout, and markers of the life before are refused where the next one has written.
 """
 
 from collections.abc import Callable
@@ -119,7 +119,7 @@ def test_what_is_prepared_is_completed_once_by_the_next_life(answers_late: bool,
     pair = coordinator.begun(P0, P1)
     assert coordinator.end(pair, commit).error is E.NONE
     coordinator.runtime.lose(LOST)
-    if not answers_late:  # the markers of the life before are durable, and there is nobody to tell
+    if not answers_late:  # the markers of the life before are durable, and no client waits for them
         coordinator.markers.release()
     transact_in_the_other(coordinator)
     gain(coordinator, 1)

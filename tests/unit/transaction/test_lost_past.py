@@ -1,4 +1,4 @@
-"""A past that is lost, with a backup that was restored: whoever was given something in it is fenced."""
+"""A past that is lost, with a backup that was restored: each producer that got an identity in it is fenced."""
 
 from uuid import UUID
 
@@ -66,7 +66,7 @@ def test_an_idempotent_producer_of_today_is_nobody_from_before() -> None:
 
 
 def test_a_start_over_a_lost_past_raises_leader_epochs_by_more_than_anybody_loses() -> None:
-    """Whatever the clock says; the starts after it know it from the log, and a node from a snapshot."""
+    """The clock does not matter; the starts after it know it from the log, and a node from a snapshot."""
     broker = VirtualBroker(time=VirtualTime(0))
     before = broker.broker.metadata.state.epochs_of_starts
     restored(broker)

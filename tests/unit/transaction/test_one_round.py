@@ -36,7 +36,7 @@ def state_of(broker: VirtualBroker) -> TransactionState:
 
 
 def fetch_both(broker: VirtualBroker, from_offset: int) -> Reply:
-    """As a reader with read_committed that waits for both partitions."""
+    """Start a read_committed fetch that waits for both partitions."""
     wanted = [FetchPartition(partition=index, fetch_offset=from_offset, partition_max_bytes=100) for index in (0, 1)]
     topic = FetchTopic(topic=TOPIC, partitions=wanted)
     request = FetchRequest(max_wait_ms=10_000, min_bytes=1, isolation_level=1, session_epoch=-1, topics=[topic])

@@ -34,7 +34,7 @@ STEPS = tuple(name for name, weight in WEIGHTS.items() for _ in range(weight))
 
 @dataclass
 class Instance:
-    """One client that uses the id, with the last pair that it was told."""
+    """One client that uses the id, with the last pair that it got."""
 
     pair: ProducerIdAndEpoch
     version: int
@@ -164,7 +164,7 @@ def test_in_any_life_each_transaction_has_one_outcome_and_no_two_instances_share
     log = values(life.coordinator)
     check_log(log)
     assert life.coordinator.core.open_count == 0, "something is left open"
-    # Under version 2 a producer that timed out goes on with the pair of its own late abort; new instances never share.
+    # Under version 2 a producer that timed out keeps the pair of its own late abort; new instances never share.
     assert len(set(life.history.new_instances)) == len(life.history.new_instances)
     check_told(log, life.history.told)
 
@@ -180,7 +180,7 @@ def check_log(log: list[TransactionMetadata]) -> None:
 
 
 def check_told(log: list[TransactionMetadata], told: list[tuple[ProducerIdAndEpoch, bool]]) -> None:
-    """Who was told that its transaction ended finds that very end in the log."""
+    """Require that each end that was answered is in the log."""
     ends = {
         (previous.client, value.state is TransactionState.PREPARE_COMMIT)
         for previous, value in pairwise(log)

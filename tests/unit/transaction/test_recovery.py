@@ -40,7 +40,7 @@ def test_the_outcome_is_fixed_by_prepare_and_by_nothing_else(version: int, commi
         assert survivor.known == last
     survivor.time.advance(2 * TIMEOUT_MS)
     if last.state is TransactionState.ONGOING:
-        # Nobody has decided: only its time ends it, and never with a commit.
+        # No end was decided: only its time ends it, and never with a commit.
         assert outcomes(survivor.markers.sent) == {False}
     assert survivor.core.open_count == 0
 

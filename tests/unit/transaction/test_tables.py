@@ -92,7 +92,7 @@ def test_what_looks_at_the_epoch_before_the_last_is_init_producer_id_alone() -> 
 
 
 def metadata_of(life: str, state: str) -> tuple[TransactionMetadata, TransactionMetadata]:
-    """As it was, and as a restart leaves it."""
+    """The metadata of a state, live, and after a restart."""
     live, restarted = LIVES[life].states[state], LIVES["restarted"].states[state]
     assert live is not None and restarted is not None
     return live, restarted

@@ -71,7 +71,7 @@ def opened(on: Log) -> None:
 
 
 def ended(on: Log) -> None:
-    """The same, ended by a marker of version 1, which keeps the epoch."""
+    """Open a transaction, and end it by a marker of version 1, which keeps the epoch."""
     opened(on)
     assert mark(on, 3) == "ends it"
 

@@ -1,6 +1,6 @@
-"""Two requests of one producer at once, over two connections: what is told to the first, and what to the second.
+"""Two requests of one producer at once, over two connections: the answer to the first, and to the second.
 
-The second comes while what the first has logged is not durable yet, which no client can bring about at will.
+The second comes while what the first has logged is not durable yet, a state that no client can bring about at will.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def _end(commit: bool) -> Callable[[Producer, int], Reply]:
 
 
 def _add(producer: Producer, version: int) -> Reply:
-    """By the old protocol in both: the new one adds with Produce."""
+    """Add a partition by the old protocol in both levels: the new one adds with Produce."""
     identity = {f"v3_and_below_{name}": value for name, value in producer.identity.items()}
     topics = [AddPartitionsToTxnTopic(name=TOPIC, partitions=(1,))]
     return producer.broker.start(AddPartitionsToTxnRequest(v3_and_below_topics=topics, **identity), 3)
@@ -39,7 +39,7 @@ def _write(producer: Producer, version: int) -> Reply:
 START = {"commit": _end(True), "abort": _end(False), "add": _add, "write": _write}
 
 # The transaction has partition 0; `add` is of partition 1, `write` is to partition 1.
-# version | first  | second | the first is told         | the second is told
+# version | first  | second | answer to the first       | answer to the second
 TABLE = """
 1 | commit | commit | NONE                  | CONCURRENT_TRANSACTIONS
 1 | commit | abort  | NONE                  | CONCURRENT_TRANSACTIONS
@@ -102,7 +102,9 @@ def test_two_requests_at_once_are_answered_as_the_table_says(row: list[str]) -> 
 
 
 def check_whole(producer: Producer, first: str, second: str, told: list[str]) -> None:
-    """Who was told NONE has got what was asked for; nothing is left open by an end, and no end is half."""
+    """Require that each request that was answered NONE had its effect; nothing is left open by an end, and no end is
+    half.
+    """
     broker = producer.broker
     taken = [name for name, code in zip((first, second), told, strict=True) if code == "NONE"]
     ends = [name for name in taken if name in ("commit", "abort")]

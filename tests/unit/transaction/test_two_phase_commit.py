@@ -44,14 +44,14 @@ def offered(broker: VirtualBroker) -> int:
 
 
 def outcome(broker: VirtualBroker) -> tuple[list[list[bytes | None]], bool]:
-    """What readers of committed records see, and whether nothing is left open."""
+    """The values that readers of committed records see, and whether nothing is left open."""
     logs = [log_of(broker, partition) for partition in (0, 1)]
     is_closed = all(log.last_stable_offset == log.log_end_offset for log in logs)
     return [visible(broker, partition) for partition in (0, 1)], is_closed
 
 
 def epoch_in(broker: VirtualBroker, partition: int) -> int:
-    """By which the partition itself fences, whatever the coordinator says."""
+    """The epoch by which the partition itself fences, whatever the coordinator says."""
     request = DescribeProducersRequest(topics=[TopicRequest(name=TOPIC, partition_indexes=[partition])])
     (producer,) = broker.ask(request, 0).topics[0].partitions[0].active_producers
     return int(producer.producer_epoch)
@@ -282,8 +282,9 @@ def test_an_instance_that_resumes_with_its_pair_keeps_too_and_its_retry_is_answe
 def test_a_stored_pair_is_enough_to_end_a_transaction_from_another_process(
     restart: Restart, end: int, commit: bool
 ) -> None:
-    """As Flink's committer does: no InitProducerId, no batch of its own, EndTxn with the pair from the checkpoint; and
-    again if the answer was lost."""
+    """Flink's committer does so: no InitProducerId, no batch of its own, EndTxn with the pair from the checkpoint; and
+    again if the answer was lost.
+    """
     broker = broker_with_topic()
     writer = Producer(broker).init()
     write(writer, 11)

@@ -14,7 +14,9 @@ _STEPS = st.lists(st.tuples(st.sampled_from(("hold", "take", "renew")), _RANGES)
 def test_each_record_has_the_time_of_its_last_lock(
     steps: list[tuple[str, tuple[int, int]]], looked_at: tuple[int, int]
 ) -> None:
-    """As a table with one entry for each record has it, however ranges overlap and are acknowledged in parts."""
+    """The times equal those in a table with one entry a record, however ranges overlap and are acknowledged in
+    parts.
+    """
     holdings = Holdings()
     until: dict[int, int] = {}
     for now_ms, (step, (first_offset, last_offset)) in enumerate(steps):

@@ -1,4 +1,4 @@
-"""What the witness is told of requests: by every version that clients send, and nothing where it is off."""
+"""What the witness notes of requests: in every version that clients send, and nothing where it is off."""
 
 import asyncio
 import json
@@ -146,7 +146,7 @@ def test_a_follower_reads_everything_and_is_no_reader() -> None:
 
 @either
 def test_a_failed_batch_is_known_by_its_header_and_a_commit_by_its_epoch(end: int) -> None:
-    """A fault rule stands for a broker that refuses: the witness knows what the client was told."""
+    """A fault rule stands for a broker that refuses: the witness knows the answer that the client got."""
     till = Till()
     refuse = Rule(Point.ANSWER, Action.ERROR, Selector(api=ApiKey.PRODUCE), error=ErrorCode.KAFKA_STORAGE_ERROR)
     till.broker.faults.plant(refuse)

@@ -21,7 +21,7 @@ def test_a_share_group_of_a_program_that_writes_in_transactions_is_told() -> Non
 
 
 def test_the_default_names_of_a_library_are_one_program() -> None:
-    """As they are for consumers of other groups."""
+    """Consumers of other groups are treated alike."""
     scene = Scene()
     scene.witness.on_transactional_produce(scene.sender("oncelog-producer"), ["thumbnails"])
     scene.witness.on_acknowledged(scene.sender("oncelog-share-consumer"), SHARED, ACCEPTED, 30_000)
@@ -47,7 +47,7 @@ def test_where_no_result_can_be_written_twice_nothing_is_told(
 
 
 def test_a_program_without_transactions_is_not_told() -> None:
-    """Nor one whose producer is gone."""
+    """A program whose producer is gone is not reported either."""
     scene = Scene()
     scene.witness.on_acknowledged(scene.sender("resizer"), SHARED, ACCEPTED, 30_000)
     writer = scene.sender("resizer")

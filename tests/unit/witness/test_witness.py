@@ -214,7 +214,7 @@ def test_members_that_commit_beside_transactions_of_their_group_are_found_and_a_
 def test_a_commit_without_member_is_a_mistake_only_if_the_group_has_members(
     has_members: bool, names_member: bool
 ) -> None:
-    """Who assigns partitions by hand has no member to name."""
+    """A program that assigns partitions by hand has no member to name."""
     scene = Scene()
     if has_members:
         scene.witness.on_member("group", 45_000)
