@@ -266,7 +266,7 @@ class BrokerWorld:
             self._later(self.random.choice([200, 700, 2_000]), self._hand_over)
 
     def _take_away(self) -> None:
-        """Where files are on the disk of this node, it leads all of them."""
+        """Do nothing: a node with files on its disk leads all partitions."""
 
     # --- stops --------------------------------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class BrokerWorld:
             raise HistoryError(f"too many open files are no failure of the disk: {self.broker.disk_failures}")
 
     def _without_power(self, disk: MemoryDisk) -> MemoryDisk:
-        """Or without its file system for a while, which loses as much and leaves the machine running."""
+        """Return the disk after a power cut, or after its file system was away for a while, which loses as much."""
         self.recorder.history.power_cuts.append(self.recorder.tick())
         return disk.remounted(self._seeded()) if self._mounts.random() < 0.3 else disk.crash(self._seeded())
 
@@ -396,7 +396,7 @@ class BrokerWorld:
         return VirtualBroker(*self._settings, disk=disk, time=VirtualTime(wall_ms), seed=self._starts)
 
     def _compare(self, before: str | None, wall_ms: int) -> None:
-        """With the state before the stop, and with that of another start on the same disk."""
+        """Compare the state with that before the stop, and with that of another start on the same disk."""
         after = state_of(self.broker, (*PARTITIONS, TABLE), GROUP)
         if after is None:
             return

@@ -29,7 +29,7 @@ _EPOCH_MS = 10**9
 """A start of the database's clock that is far from the value that stands for "given back"."""
 _CUT_SHARE = 0.05
 _AGAIN_MS = (300, 1_000, 2_000)
-"""Between one restore and the next of the same trouble."""
+"""The pauses between one restore and the next of the same trouble."""
 _LATE_MS = 2_000
 _STARTS_MS = (0, 100, 1_000, 3_000)
 _LEASES_MS = (1_000, 2_000, 10_000)
@@ -233,7 +233,9 @@ class LeaseWorld:
         self.server.call_later(for_ms, tables.be_heard)
 
     def _lose_the_lock(self, node: Candidate) -> None:
-        """Once, or again and again: no cause for a take-over, as the next attempt comes in time."""
+        """Cut the connection that attends to the lease, once or several times. No cause for a take-over, as the next
+        attempt comes in time.
+        """
         for _ in range(self.random.choice([1, 1, 5])):
             self.server.call_later(self.random.randrange(1_500), node.tables.cut_attendance)
 

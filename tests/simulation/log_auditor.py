@@ -212,5 +212,7 @@ def read_some(log: PartitionLog, offset: int, isolation: FetchIsolation) -> tupl
 
 
 def _covered(batch: bytes | memoryview) -> bytes:
-    """Without the leader epoch, which no checksum of Kafka's format covers; nor need it be right for a record to be."""
+    """The batch without the leader epoch, which no checksum of Kafka's format covers; nor need it be right for a record
+    to be.
+    """
     return bytes(batch[:12]) + bytes(batch[16:])

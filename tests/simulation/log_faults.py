@@ -335,7 +335,7 @@ def put_back_nothing_of_its_own_beside_a_foreign_file(patch: pytest.MonkeyPatch)
 
 
 def remove_the_journal_while_it_counts(patch: pytest.MonkeyPatch) -> None:
-    """Without a last head: one of its two files is left by a stop in between."""
+    """Remove the journal without a last head: a stop in between leaves one of its two files."""
 
     def at_once(self: Journal, life: int, left_out: Mapping[Any, Any]) -> bool:
         if left_out:

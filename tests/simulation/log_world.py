@@ -90,7 +90,7 @@ class LogWorld:
         how often a start finds files of another copy of the directory, once there is one."""
         self._copy_chance = copy_chance
         self._policy = "os" if copy_chance and seed % 4 == 3 else "fsync"
-        """Without a journal such a machine loses no power."""
+        """The flush policy. A machine with `os`, which has no journal, loses no power."""
         self._copy: Copy | None = None
         self._of_copies = Random(seed + 2**41)
         self._of_starts = Random(seed + 2**42)
@@ -339,7 +339,7 @@ class LogWorld:
         self.logs.store.file_sync.begin_checkpoint()
 
     def _back_up(self) -> None:
-        """While it is copied, the logs live on; what comes of it is how they were when it was taken."""
+        """Back the logs up while they live on, and require that the copy is the logs as they were when it was taken."""
         disk, logs = self.logs.disk, self.logs
         if self._is_over or logs.failure.failed:
             return
@@ -360,7 +360,7 @@ class LogWorld:
             require(now == before, "a backup is the logs as they were", log.name, now[:3], before[:3])
 
     def _no_room_for_the_journal(self) -> None:
-        """While it grows, or at a start, when it is begun later."""
+        """Let the journal find no room, while it grows or at a start; it is then begun later."""
         disk = self.logs.disk if self.random.random() < 0.5 else self.logs.disk.kill()
         disk.append_error = lambda path: OSError(errno.ENOSPC, "No space left", path) if path in JOURNALS else None
         if disk is not self.logs.disk:
@@ -671,7 +671,7 @@ class LogWorld:
             partition.compaction.step_readers(log, wall_ms, may_begin=not cleaner.is_busy)
 
     def _settle(self) -> None:
-        """Once the trouble is over, everything becomes durable and, with no transaction open, stable."""
+        """End the trouble and every open transaction; require that all becomes durable and stable."""
         if self._is_over:
             return
         self.logs.disk.operations_left = None

@@ -32,7 +32,7 @@ class LostTime:
         self._ends: list[tuple[Partition, int, int]] = []
         """A partition, the epoch in which it was led when the tables went back, and where it then ended."""
         self.lost_from: int | None = None
-        """While the tables are back and no broker leads that knows it."""
+        """The time from which answers are lost, while the tables are back and no broker that knows it leads."""
         self.forgotten = 0
 
     def tick(self) -> int:

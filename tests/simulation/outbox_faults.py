@@ -70,7 +70,9 @@ def delete_without_the_lease(patch: pytest.MonkeyPatch) -> None:
 
 
 def write_a_round_whose_rows_are_gone(patch: pytest.MonkeyPatch) -> None:
-    """And look for more before it is written: so the same rows are found again."""
+    """Write a round even if its rows are gone, and look for more rows before it is written, which finds the same
+    again.
+    """
 
     def trusting(self: Database, statement: AppendRound) -> bool:
         there = tuple({row_id for row_id in statement.taken if row_id in self.outbox})

@@ -1,4 +1,4 @@
-"""What those who look on see of a database that several nodes share.
+"""What observers see of a database that several nodes share.
 
 Owns: its clock, which may be set, the news of its rounds and of its lease, and the metadata log as it was committed.
 Does not own: what is judged by them (`pair_world`, `lease_world`).
@@ -77,6 +77,8 @@ class Committed:
 
 
 def records_of(state: ClusterState) -> frozenset[str]:
-    """But for those of deleted topics, which a snapshot leaves out once their files are gone."""
+    """The records of the state, without those of deleted topics, which a snapshot leaves out once their files are
+    gone.
+    """
     kept = (each for each in state.records() if getattr(each, "topic_id", None) not in state.removed)
     return frozenset(map(repr, kept))

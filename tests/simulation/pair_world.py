@@ -84,7 +84,7 @@ class PairTally(Tally):
 
 
 class Leader(LateBroker):
-    """Whichever node leads, to those who look on."""
+    """The node that leads, whichever it is, for observers."""
 
     def __init__(self, step: Callable[[], None]) -> None:
         self._step = step

@@ -71,7 +71,7 @@ class RestoredPairWorld(PairWorld):
             self._go_back(self._fate.choice([1, 2, 5, 10, 30, 100]))
 
     def _lose_leadership(self, epoch: int) -> None:
-        """All of a leader that has deposed one which is alive, and may not have heard of it."""
+        """Go back to before a leadership that has deposed a live node, which may not have noticed yet."""
         if self.database.epoch == epoch and not self.tally.restores:
             self._go_back(sum(state.rows["epoch"] == epoch for state in self.database.states))
             for node in self.nodes:

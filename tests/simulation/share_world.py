@@ -252,7 +252,7 @@ class ShareWorld:
             yield random.choice([0, 10, 200, 600])
 
     def _deletes(self, number: int) -> Life:
-        """Below what is acquired, above it and in its midst."""
+        """Delete records below those that are acquired, above them and in their midst."""
         random = Random(self.random.random())
         for _ in range(number):
             yield random.choice([500, 1_500, 4_000])

@@ -115,7 +115,7 @@ class SharedWorld(BrokerWorld):
             self.broker.time.call_later(delay_ms, lambda: leadership.lose(topic, partition))
 
     def _note_look(self) -> None:
-        """Where one partition of a round may be refused, markers are seen one by one, as in Apache Kafka."""
+        """Note nothing: one partition of a round may be refused, so markers are seen one by one, as in Apache Kafka."""
 
     def _log_of(self, partition: Partition) -> PartitionLog | None:
         is_open = self.broker.broker.topics.find_partition(*partition) is not None

@@ -83,7 +83,7 @@ def test_ten_thousand_idle_producer_ids_are_forgotten_in_time_and_a_live_one_is_
 
 
 def test_an_idle_producer_id_is_gone_by_the_next_check_whose_interval_is_a_setting() -> None:
-    """Also if the time was made shorter while the broker runs."""
+    """It holds also if the time was made shorter while the broker runs."""
     broker = broker_with_topic("producer.id.expiration.check.interval.ms=500")
     write(broker, 7, sequence=0)
     broker.let_pass(10_000)

@@ -130,7 +130,7 @@ def test_what_the_coordinators_know_survives_the_compaction_of_their_topics() ->
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
 def test_what_expired_leaves_nothing_in_the_compacted_topic_but_the_end(topic: str) -> None:
-    """In time the tombstones go too: the topic of a broker that came to rest is as good as empty."""
+    """The tombstones go too, in time: the topic of a broker that came to rest is as good as empty."""
     broker = broker_with_topic(*SETTINGS)
     for number in range(40):
         assert not commit(broker, number, group_id=f"group-{number % GROUPS}")

@@ -31,7 +31,7 @@ def test_a_backup_of_a_running_broker_is_its_logs_as_they_were_in_one_instant() 
 
 
 def test_every_record_of_a_batch_in_several_frames_is_kept_however_often_it_is_encoded_again() -> None:
-    """With another codec, full validation, and compacted ones. A batch that lacks a record is refused."""
+    """Batches have another codec, full validation, and compaction. A batch that lacks a record is refused."""
     for seed in range(20):
         LogWorld(seed, FRAMES).run(STEPS)
 
