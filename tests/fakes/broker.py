@@ -66,7 +66,7 @@ class Reply:
 
     @property
     def reason(self) -> str:
-        """Why it is."""
+        """The reason why the connection is closed."""
         return str(self._exchange.closes)
 
     @property

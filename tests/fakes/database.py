@@ -59,7 +59,7 @@ from tests.history.auditor import HistoryError
 Effect = Callable[["Database"], object]
 _ROUNDS_A_PIECE = 3
 _STATES = 400
-"""How many of the last ones are kept, at most."""
+"""The number of the newest states that are kept."""
 
 
 class State(NamedTuple):
@@ -92,7 +92,7 @@ class Database:
     is_elsewhere: bool = False
     """It was restored, and no start has continued from there."""
     has_jumped: bool = False
-    """Since then the epoch has moved past those that are lost."""
+    """The epoch has moved past the lost ones since the restore."""
     journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     """Epoch and body by number."""
     followed: set[int] = field(default_factory=set)

@@ -204,7 +204,9 @@ class Logs:
         large_bytes: int = LARGE_BYTES,
         replayed_bytes: int | None = None,
     ) -> None:
-        """With `replayed_bytes` a start replays the logs before it can serve (`CompactionSettings`)."""
+        """Start over these files; if `replayed_bytes` is given, a start replays the logs before it can serve
+        (`CompactionSettings`).
+        """
         self.disk = disk or MemoryDisk()
         self.policy = policy
         self.config = config or LogConfig()

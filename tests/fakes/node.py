@@ -161,7 +161,7 @@ class VirtualNode:
         self.is_standing_still = True
 
     def go_on(self) -> None:
-        """Its clock has gone on."""
+        """Let the clock run again."""
         self.is_standing_still = False
         slept_ms, self._slept_ms = self._slept_ms, 0
         if self.process is not None:

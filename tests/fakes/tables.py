@@ -63,7 +63,7 @@ _LONG = Checkpoint | ReplaceChunks | DropChunks | DeleteLogs
 _OF_LEASE = LookAtLease | TakeLease | RenewLease
 _OF_NODE = KeepNode | DropNode
 _NOT_WRITTEN = AppendRound | GiveBackLease | AttendLease | RefuseRows
-"""Beside rounds; they have an epoch."""
+"""Statements that have an epoch, and are not counted as written beside rounds."""
 _CANCELLED = (*_WAITED_OUT, RenewLease)
 _LOCKING = AttendLease | KeepNode
 """Statements whose effect ends with their connection."""
@@ -115,7 +115,7 @@ class FakeTables:
         cut_share: float = 0,
         to_broker: Callable[[Callable[[], None]], None] = lambda function: function(),
     ) -> None:
-        """With the probability `cut_share` a connection is cut instead of an answer. `scheduler` and `clock` are the
+        """`cut_share` is the probability that a connection is cut instead of an answer. `scheduler` and `clock` are the
         database's, and `to_broker` runs what its broker does about an answer, where brokers have a time of their own.
         """
         self._database = database
