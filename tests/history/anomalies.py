@@ -103,7 +103,7 @@ def a_lost_commit(history: History, random: Random) -> None:
 
 
 def a_reordered_session(history: History, random: Random) -> None:
-    """In the log, so that all readers agree."""
+    """Swap two records of a session in the log, so that all readers agree."""
     turned = {b"input-1": b"input-2", b"input-2": b"input-1"}
     for poll in list(history.polls):
         records = tuple((offset, turned.get(value, value)) for offset, value in poll.records)
