@@ -152,7 +152,7 @@ class Run:
         return client.member.commit(client.member.generation_id, client.number) == ErrorCode.NONE
 
     def quieten(self) -> None:
-        """Everybody behaves from now on."""
+        """Let all clients behave from now on."""
         for _ in range(QUIET_ROUNDS):
             for client in self.clients:
                 client.act()

@@ -314,7 +314,7 @@ def test_a_round_ends_when_the_log_start_moves_or_the_policy_changes() -> None:
 
 
 def test_the_marker_stays_as_long_as_a_batch_of_its_transaction() -> None:
-    """Without it, a log that is read from its start would hold a transaction open for ever."""
+    """A log without the marker, read from its start, would hold a transaction open for ever."""
     logs = Logs(config=COMPACT)
     writer = Writer(logs, logs.open())
     writer.append([0], False, 0, True)

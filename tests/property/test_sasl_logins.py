@@ -214,7 +214,9 @@ class Logins(RuleBasedStateMachine):
     # --- how it ends ----------------------------------------------------------------------------------------------
 
     def _fails(self, answer: Any, error: ErrorCode, position: int) -> None:
-        """That is answered after the delay, behind a header of so many bytes, or the time to log in is over first."""
+        """Require that the error is answered after the delay, behind a header of so many bytes, unless the time to log
+        in is over first.
+        """
         assert answer is None and not self.client.is_closed
         self.server.virtual.time.advance(DELAY_MS)
         is_late = self.user is None and self._now() - self.connected_ms >= LOGIN_MS
