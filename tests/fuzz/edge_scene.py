@@ -266,7 +266,7 @@ class Scene:
         self._check("the start")
 
     def let_pass(self, delay_ms: int) -> None:
-        """With a background turn in the end, as the daemon has one a second."""
+        """Let time pass, with a background turn in the end, as the daemon has one a second."""
         self.virtual.let_pass(delay_ms)
         broker = self.virtual.broker
         for part in (
