@@ -17,7 +17,7 @@ Hire = Callable[..., Worker]
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With a scenario that fails the logs of the brokers are shown."""
+    """Add the logs of the brokers to the report of a scenario that fails."""
     report = yield
     if report.failed and ENGINE is not None:
         report.sections += [(f"Log of {name}", text) for name, text in broker_logs().items()]

@@ -24,11 +24,11 @@ class PublicFile:
     package: str
     version: str
     path: str
-    """Below the package's root."""
+    """The path below the package's root."""
     licence: str
     sha256: str
     service: str
-    """The one that is started."""
+    """The service that is started."""
     inside: str
     """Its address for other services."""
     published: str | None = None
