@@ -230,7 +230,7 @@ def name(code: int) -> str:
 
 
 def _errors(topics: Sequence[Any]) -> list[str]:
-    """In order of topics and partitions: Kafka answers in the order of a hash table."""
+    """The errors in order of topics and partitions: Kafka answers in the order of a hash table."""
     found = [
         (topic.name, part.partition_index, name(part.partition_error_code))
         for topic in topics
