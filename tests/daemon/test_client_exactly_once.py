@@ -18,7 +18,7 @@ PARTITIONS = [TopicPartition("purchases", index) for index in range(3)]
 PRODUCERS = 3
 TRANSACTIONS = 40
 KILL_AT = (20, 50, 80)
-"""Once so many transactions of all producers have ended."""
+"""The broker is killed once so many transactions of all producers have ended."""
 
 
 class Run:

@@ -342,7 +342,7 @@ async def test_partitions_and_topics_that_are_added_are_added_on_the_target(
     ],
 )
 async def test_a_topic_that_is_something_else_on_the_target_is_refused(pair: Pair, there: str, sentence: str) -> None:
-    """And nothing is written, of no topic."""
+    """Nothing is written to any topic."""
     pair.source.create_topic("orders", partitions=2)
     pair.source.produce("harmless", b"1")
     count = {"other records": 2, "fewer partitions": 1, "more partitions": 3}[there]
@@ -467,7 +467,7 @@ async def test_a_switch_over_has_what_was_written_until_the_clients_stopped_and_
 
 
 async def test_groups_that_have_members_are_named(pair: Pair) -> None:
-    """On the target they are left alone; on the source they were to be stopped."""
+    """Groups on the target are left alone; those on the source should have been stopped."""
     place = TopicPartition("orders", 0)
     pair.source.produce("orders", b"1")
     await copy(*pair.addresses)

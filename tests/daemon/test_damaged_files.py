@@ -146,7 +146,7 @@ def test_journal_that_is_a_directory_is_named_and_the_start_refused(
 
 
 def test_clients_read_past_what_a_repair_has_left_empty(stopped: tuple[Path, Filled], tmp_path: Path) -> None:
-    """In the middle of a log and at its end: librdkafka gets every other record, and writes after them."""
+    """A log may lack records in the middle or at its end: librdkafka gets every other record, and writes after them."""
     original, _ = stopped
     data_dir = Path(shutil.copytree(original, tmp_path / "data"))
     for damage in ("byte flipped in the oldest segment", "active .log deleted"):

@@ -10,7 +10,7 @@ from tests.support.patience import PATIENCE_S
 
 
 def continue_at_once(copier: CopierRequests, broker: WireBroker) -> None:
-    """With the first connection that is not refused."""
+    """Repeat the request over new connections until one is not refused."""
     pause = threading.Event()
     copier.broker = broker
     while True:

@@ -80,7 +80,7 @@ def test_what_is_not_offered_is_an_error_that_names_it(
 def test_a_broker_that_has_ended_is_listed_as_fenced(
     line: str, code: int, said: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the flag asks for it; it is registered, so that no answer denies it."""
+    """Such a broker is listed only with the flag; it is registered, so that no answer denies it."""
 
     class OfTwo:
         async def describe_cluster(self, *, include_fenced_brokers: bool) -> ClusterDescription:

@@ -81,7 +81,9 @@ def nodes(postgres: Postgres, tmp_path: Path) -> Iterator[Nodes]:
 
 
 def test_status_shows_who_leads_who_stands_by_and_who_has_gone(nodes: Nodes) -> None:
-    """In a table for people, as JSON for programs, and from wherever a broker takes where its records are."""
+    """The output is a table for people and JSON for programs, and the address may come from wherever a broker takes
+    it.
+    """
     first = nodes.start(1)
     alone = nodes.ask("status")
     assert (alone["leader"], alone["attended"], [row["state"] for row in alone["nodes"]]) == (1, True, ["leads"])

@@ -16,7 +16,7 @@ pytest.importorskip("psycopg", reason="connections are cut with psycopg: pip ins
 pytestmark = pytest.mark.xdist_group("postgres")
 KINDS = (LIBRDKAFKA, OWN)
 Fault = tuple[Callable[[World, int, Say], None], int]
-"""And how often."""
+"""A fault, and how often it is planted."""
 FAULTS: Sequence[Fault] = (
     (parts.kills, 2),
     (parts.cuts, 10),

@@ -146,7 +146,7 @@ def test_what_was_acknowledged_is_there_after_a_kill_and_after_a_clean_stop(
 
 
 def test_the_variables_of_postgresql_say_where_it_is(postgres: Postgres, schema: str, tmp_path: Path) -> None:
-    """And those of a service file."""
+    """The entries of a service file do so too."""
     (tmp_path / "services").write_text(f"[records]\nhost=127.0.0.1\nport={postgres.port}\nuser=postgres\ndbname=none\n")
     variables = {"PGHOST": "127.0.0.1", "PGPORT": str(postgres.port), "PGUSER": "postgres", "PGDATABASE": "none"}
     service = {"PGSERVICEFILE": str(tmp_path / "services"), "PGSERVICE": "records"}

@@ -38,8 +38,9 @@ def postgres() -> Iterator[Postgres]:
 async def test_a_database_that_refuses_writes_is_seen_from_outside_and_holds_up_no_other_request(
     postgres: Postgres, start_daemon: Start
 ) -> None:
-    """While a round waits for space: probe, doctor, log and console name the database, no page waits for it, and what
-    waited is there once there is space."""
+    """Probe, doctor, log and console name the database while a round waits for space; no page waits for it, and what
+    waited is there once there is space.
+    """
     daemon = start_daemon(*_overrides(postgres, _SCHEMA), "oncelog.metrics.listen=127.0.0.1:0")
     database = await asyncpg.connect(postgres.dsn, server_settings={"search_path": _SCHEMA})
     async with Producer(bootstrap_servers=daemon.bootstrap) as producer, console(daemon.bootstrap) as pages:

@@ -36,7 +36,7 @@ def analyzed(unit: str, tmp_path: Path, *arguments: str) -> subprocess.Completed
 
 
 def test_systemd_finds_nothing_wrong_in_the_unit(tmp_path: Path) -> None:
-    """Also with names that it would read otherwise; and it does find what is wrong."""
+    """Names that systemd would read otherwise are fine too; a planted mistake is found."""
     unit = printed("--data-dir", "/var/lib/with space", "--config", "/etc/100%/$HOME.properties", "--user", "root")
     checked = analyzed(unit, tmp_path, "verify", "--man=no")
     assert (checked.returncode, "oncelog.service" in checked.stderr) == (0, False), checked.stderr

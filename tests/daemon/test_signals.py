@@ -67,7 +67,7 @@ def test_a_signal_that_asks_for_nothing_is_a_line_and_the_broker_serves_on(start
 def test_sighup_reads_a_new_certificate_and_keeps_the_one_before_if_it_is_not_usable(
     start_daemon: Start, tmp_path: Path
 ) -> None:
-    """On the listener and on the HTTP port, with the token of the latter."""
+    """The new one is used by the listener and by the HTTP port, with the token of the latter."""
     certificates = Certificates(tmp_path)
     path, token = Path(certificates.server_path), tmp_path / "token"
     token.write_text("a" * 32)
@@ -198,7 +198,7 @@ def _on_a_terminal(data_dir: Path, *, log: Path | None) -> tuple[int, int]:
 @LOOKS_AT_FILES
 @pytest.mark.parametrize("logs_to_terminal", [False, True])
 def test_a_broker_on_a_terminal_that_is_closed_stops_cleanly(tmp_path: Path, logs_to_terminal: bool) -> None:
-    """Also if its log was on that terminal; while the terminal is there, SIGHUP reloads."""
+    """The stop is clean even if the log was on that terminal; while the terminal is there, SIGHUP reloads."""
     log = None if logs_to_terminal else tmp_path / "log"
     pid, terminal = _on_a_terminal(tmp_path / "data", log=log)
     if log is not None:

@@ -52,7 +52,7 @@ async def fill(bootstrap: str, topic: str) -> str:
 
 
 def test_each_batch_has_what_its_offsets_show_at_each_isolation_level(daemon: Daemon, tmp_path: Path) -> None:
-    """Also where a range ends inside a record batch; what the log has lost is not counted."""
+    """The range may end inside a record batch; what the log has lost is not counted."""
     query, topic = Query(daemon.bootstrap, tmp_path / "checkpoint"), "report-source"
     topic_id = asyncio.run(fill(daemon.bootstrap, topic))
     for batch_id, end in enumerate((3, 6, 10)):

@@ -208,7 +208,7 @@ async def test_a_query_that_was_idle_for_30_days_continues(start_daemon: Start) 
 
 @pytest.mark.parametrize("timeout_ms", [60_000, None])
 async def test_a_publish_may_last_longer_than_60_seconds(start_daemon: Start, timeout_ms: int | None) -> None:
-    """With the default timeout it succeeds; with Kafka's own it fails whole, and says that it may be the timeout."""
+    """The default timeout allows it; Kafka's own fails the whole publish, with an error that names the timeout."""
     daemon, faults = with_faults(start_daemon)
     await make_topics(daemon.bootstrap, "slow-")
     sink = settings(daemon.bootstrap, "slow-", **({} if timeout_ms is None else {"transaction_timeout_ms": timeout_ms}))

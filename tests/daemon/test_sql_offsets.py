@@ -151,7 +151,7 @@ class Instance:
 
 
 async def come_and_go(daemon: Daemon, way: Way, **options: Any) -> None:
-    """While records are written, an instance is joined by a second one, and replaced by a third."""
+    """Run an instance while records are written; a second one joins it, and a third replaces it."""
     topic = await new_topic(daemon)
     await make_tables(topic, way)
     count = COUNT

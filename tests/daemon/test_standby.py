@@ -184,7 +184,7 @@ def test_the_first_answer_that_names_the_next_leader_does_not_list_the_killed_on
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
 def test_a_client_of_the_standby_stays_connected_when_that_begins_to_lead(pair: Pair, end: str) -> None:
-    """And learns who leads by what it had asked meanwhile. The one that has ended may come back: it is still named."""
+    """Its pending request is answered with the new leader. A node that has ended may come back: it is still listed."""
     client = WireBroker(pair.nodes[2].bootstrap)
     assert client.ask(MetadataRequest(topics=[]), 12).controller_id == 1
     assert _create_topic(client, "topic") == ErrorCode.NOT_CONTROLLER

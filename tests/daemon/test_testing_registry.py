@@ -178,8 +178,9 @@ def ask(broker: Broker, method: str, path: str, body: str | None = None) -> tupl
 
 
 def test_any_schema_is_compatible_with_a_subject_that_has_none_yet() -> None:
-    """With its latest version and with all; a version by its number is not there. Also once the subject was deleted.
-    The schema itself must be one."""
+    """It holds for `latest` and for all versions, and once the subject was deleted; a version by its number is not
+    there. The schema itself must be valid.
+    """
     with Broker(schema_registry=True) as broker:
         path, body = "/compatibility/subjects/new-value/versions", json.dumps({"schema": ORDER})
         for _ in range(2):
