@@ -257,7 +257,7 @@ def _begin_elsewhere(address: str, topic: str, transactional_id: str) -> None:
 def test_a_button_that_has_the_focus_keeps_it_while_rows_come_above_it(
     broker: Broker, console: str, page: Page
 ) -> None:
-    """And the key commits the transaction whose button it was."""
+    """The key then commits the transaction whose button it was."""
     broker.create_topic("keys")
     _begin(page, console, "keys", "mine")
     commit = page.value("document.querySelector('[id^=commit-]').id")
@@ -294,7 +294,7 @@ def test_a_click_counts_though_the_view_is_updated_while_the_button_is_down(
 
 
 def test_what_came_while_a_button_was_down_is_shown_after_it(broker: Broker, console: str, page: Page) -> None:
-    """Also where the press was no click, and nothing else changes after it."""
+    """The rows are shown even if the press was no click, and nothing else changes after it."""
     broker.create_topic("held")
     page.go(f"{console}/produce")
     page.wait(_IS_LIVE)

@@ -60,7 +60,7 @@ def test_it_logs_in_over_tls_by_a_file_of_kafkas_clients(
 
 
 def test_a_token_file_that_is_not_there_is_said(tmp_path: Path) -> None:
-    """In one line, which names the option."""
+    """The error is one line, which names the option."""
     options = ["--listen", "127.0.0.1:0", "--faults", "127.0.0.1:9", "--faults-token-file", str(tmp_path / "none")]
     said = CliRunner().invoke(main, ["console", *options])
     assert said.exit_code == 2 and f"--faults-token-file {tmp_path / 'none'}: No such file" in said.output

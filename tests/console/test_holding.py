@@ -207,7 +207,7 @@ async def test_a_form_of_another_site_holds_nothing(broker: Broker) -> None:
 
 
 async def test_without_an_address_for_faults_the_page_says_how_to_give_one(broker: Broker) -> None:
-    """And no page leads there."""
+    """No page leads to it then."""
     async with console(broker.bootstrap_servers) as client:
         page = (await client.get("/hold")).text
         refused = await client.post("/hold", data={"step": "asked"}, headers=OURS)

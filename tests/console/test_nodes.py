@@ -144,7 +144,7 @@ def test_a_take_over_is_seen_by_whoever_looks(postgres: Postgres, start_daemon: 
 
 
 def test_a_client_that_knows_a_standby_alone_describes_the_quorum(postgres: Postgres, start_daemon: Start) -> None:
-    """With who stands by as an observer that has what the leader has."""
+    """The standby is an observer that has what the leader has."""
     pair = Pair(postgres, start_daemon, lease_ms=LEASE_MS)
     with Admin(pair.nodes[2].bootstrap) as admin:
         until(lambda: any(each.last_caught_up_time_ms >= 0 for each in admin.describe_quorum().observers))

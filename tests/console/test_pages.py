@@ -165,7 +165,7 @@ async def test_a_look_of_a_search_reads_no_more_of_a_topic_than_its_limit(monkey
 
 
 async def test_the_settings_of_a_topic_are_shown_those_that_were_set_first() -> None:
-    """With the units that people write, and exactly."""
+    """They have the units that people write, and are exact."""
     with Broker() as broker:
         with Admin(broker.bootstrap_servers) as admin:
             admin.create_topics(NewTopic("orders", 1, configs={"retention.ms": "86400000"}))
@@ -310,7 +310,7 @@ async def test_thousands_of_topics_are_pages_of_a_list_and_can_be_searched() -> 
 
 
 async def test_a_topic_of_a_hundred_partitions_shows_its_figures() -> None:
-    """In the list of topics, and on its own page though that shows twelve partitions at a time."""
+    """The figures are in the list of topics, and on its own page though that shows twelve partitions at a time."""
     with Broker() as broker:
         with Admin(broker.bootstrap_servers) as admin:
             admin.create_topics(NewTopic("hundred", 100))

@@ -43,14 +43,14 @@ WORDS = {
     "Dead": "Nothing open: the id has expired",
 }
 OUTCOMES = {state: re.sub(" of of-.*", "", words) for state, words in WORDS.items()}
-"""Where the partitions are not asked for."""
+"""The words on pages that leave the partitions out."""
 STEPS = {state: outcome.removesuffix(", waiting for markers") for state, outcome in OUTCOMES.items()}
 """The outcome of each logged step, whatever has come since."""
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """With a transactional id in each state, named after it."""
+    """A broker with a transactional id in each state, named after it."""
     with Broker() as running, ExitStack() as stack:
         for state in STATE_NAMES:
             stack.enter_context(in_state(running, state))
