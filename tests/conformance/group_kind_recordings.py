@@ -27,7 +27,7 @@ _NONE: Differences = MappingProxyType({})
 
 
 class _TwoClients(OurTwoClients):
-    """With share groups and streams groups."""
+    """A broker with share groups and streams groups, for two clients."""
 
     def __init__(self) -> None:
         self._broker = VirtualBroker(*authorization_transcript.SETTINGS, *SETTINGS)

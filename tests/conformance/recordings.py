@@ -95,7 +95,7 @@ def _of(name: str, file_name: str, transcript: Any, **rest: Any) -> Recording:
 
 
 def _two_phase(name: str, conversation: Conversation, *settings: str) -> Recording:
-    """In Kafka's own way the answers are those that Kafka gave."""
+    """A recording about two-phase commit; with `oncelog.compat=kafka` the answers are Kafka's."""
     return Recording(
         name,
         "two_phase_answers.json",

@@ -122,7 +122,7 @@ class Tape:
 
 
 def _slot(frame: bytes, at: int) -> list[int]:
-    """Where, the number of the producer id, and what is added to it to make one up."""
+    """The place, the number of the producer id, and what is added to it to make one up."""
     number = int.from_bytes(frame[at : at + 8], "big") - FIRST_PRODUCER_ID
     return [at, number % _MADE_UP, number - number % _MADE_UP]
 
@@ -161,7 +161,7 @@ def _counted(response: Message) -> Iterator[tuple[Message, str]]:
 
 
 def _place_of(module: Any, response: Message, version: int, message: Message, name: str) -> tuple[int, bytes]:
-    """Where a field stands in the answer's frame, found by changing it; -1 where this version has it not."""
+    """Find the place of a field in the answer's frame by changing it; -1 where this version lacks it."""
     flexible = module.FLEXIBLE_FROM is not None and version >= module.FLEXIBLE_FROM
     header = encode_response_header(1, flexible)
     value = getattr(message, name)

@@ -76,7 +76,7 @@ def adopt(kafka_dir: Path, data_dir: Path) -> None:
 
 @contextmanager
 def served(data_dir: Path, bootstrap: str, *overrides: str) -> Iterator[Daemon]:
-    """On the address that Kafka had."""
+    """Serve a directory on the address that Kafka had."""
     daemon = Daemon(data_dir, *OVERRIDES, f"listeners=PLAINTEXT://{bootstrap}", *overrides)
     try:
         yield daemon

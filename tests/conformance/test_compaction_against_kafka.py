@@ -24,7 +24,7 @@ _TOPIC = {
 }
 _QUICK_CLEANER = ("log.cleaner.backoff.ms=100",)
 Row = tuple[str, str | None]
-"""Without the offset: Kafka answers the end of a transaction before its markers are written."""
+"""A record's key and value. No offset: Kafka answers the end of a transaction before its markers are written."""
 
 
 def scenes() -> Iterator[tuple[str, list[str]]]:

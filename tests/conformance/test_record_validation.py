@@ -12,7 +12,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "compare" / "record-validation.m
 
 
 def outcome(answer: str) -> str:
-    """Without the offset: it depends on what was taken before."""
+    """The answer without the offset, which depends on what was taken before."""
     parsed = ast.literal_eval(answer)
     return repr((parsed[0], *parsed[2:])) if isinstance(parsed, tuple) else answer
 
@@ -33,8 +33,9 @@ def test_the_rows_that_differ_by_default_are_those_in_the_documentation() -> Non
 
 
 def test_by_default_too_no_record_is_lost_in_a_batch_of_several_frames() -> None:
-    """Where the broker opens a batch its answer is Kafka's. Where it stores it as it is, Kafka's readers and ours read
-    the same, and a batch that Kafka refuses fails its reader rather than lose a record."""
+    """A batch that the broker opens gets Kafka's answer. One that it stores as it is reads the same in Kafka's readers
+    and ours, and a batch that Kafka refuses fails its reader rather than lose a record.
+    """
     recording = RECORDINGS["frames"]
     broker = VirtualBroker()
     ours, expected = recording.answers(broker, broker.time.wall_ms()), recording.expected()

@@ -42,7 +42,7 @@ PROGRAM = Path(__file__).parent / "KafkaSharePartition.java"
 MEMBERS = ("a", "b", "c")
 LOCK_MS = 100
 MANY_LOCKS = 10_000
-"""More than any history has records."""
+"""A limit above the number of records in any history."""
 
 
 @dataclass

@@ -57,7 +57,7 @@ def test_the_frames_are_those_of_the_conversation() -> None:
 
 @pytest.mark.parametrize("conversation", tape.TAPED)
 def test_every_question_is_in_the_frames_and_something_is_expected_of_each_answer(conversation: str) -> None:
-    """But where we answer otherwise than Kafka on purpose, and where an answer is a list without an order."""
+    """Exceptions are answers that differ from Kafka's on purpose, and lists without an order."""
     asked = {step["question"]: step for step in replay.steps(conversation) if "question" in step}
     assert set(asked) == set(recorded(conversation, "2"))
     unexpected = {question for question, step in asked.items() if not {"expect", "has", "take", "same"} & set(step)}

@@ -22,7 +22,7 @@ NO_PAIR = "to what is no InitProducerId, no pair is another producer id"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Where a cell is asked."""
+    """The conversation and questions in which a cell is asked."""
 
     conversation: str
     questions: tuple[str, ...]
@@ -143,7 +143,7 @@ Recorded = Mapping[tuple[str, str], Collection[str]]
 
 
 def asked(request: str, cell: Cell, kind: int, recorded: Recorded) -> tuple[Asked, ...] | str:
-    """Where Kafka was asked this, or why it was not; `kind` is 0 or 1, as in the tables."""
+    """The place where Kafka was asked this, or the reason why it was not; `kind` is 0 or 1, as in the tables."""
     life, state, who = cell
     if who == "no pair" and request != "InitProducerId":
         return NO_PAIR
@@ -180,7 +180,7 @@ def _in_the_table(request: str, life: str, state: str, who: str, kind: int) -> t
 
 
 def _asking(who: str) -> str:
-    """In `prepared` a new instance is part of the question."""
+    """The client that asks: in `prepared` a new instance is part of the question."""
     return "the producer" if who == "no pair" else who
 
 

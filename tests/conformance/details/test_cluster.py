@@ -93,7 +93,7 @@ def join(member_id: str = "", protocol_type: str = "consumer", instance: str | N
 
 @pytest.mark.parametrize("version", range(10))
 def test_detail_31_a_member_first_gets_an_id_from_version_4_on_and_joins_with_it_at_once(version: int) -> None:
-    """Without the delay of a first rebalance that Kafka has by default, so that tests need not wait."""
+    """Tests need not wait: the delay of a first rebalance that Kafka has by default is off."""
     broker = VirtualBroker()
     broker.ask(FindCoordinatorRequest(key="group"), 1)
     answer = broker.ask(join(), version)

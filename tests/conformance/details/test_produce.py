@@ -134,7 +134,7 @@ def test_detail_14_a_marker_of_the_same_epoch_keeps_the_sequences_and_one_of_a_h
 
 
 def test_detail_15_produce_tells_the_log_start_offset() -> None:
-    """With -1 Java would retry UNKNOWN_PRODUCER_ID for ever."""
+    """Java would retry UNKNOWN_PRODUCER_ID for ever if it were -1."""
     broker = with_topic()
     assert produce(broker, batch(b"a", b"b", b"c"), 5).log_start_offset == 0
     partition = DeleteRecordsPartition(partition_index=0, offset=2)

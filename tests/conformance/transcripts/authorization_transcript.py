@@ -241,7 +241,9 @@ def _part(value: Any, ids: dict[str, UUID]) -> Any:
 
 
 def _written(denied: Message, ids: dict[str, UUID]) -> str:
-    """Without what no two brokers have in common: ids of topics, addresses, Kafka's description of a request."""
+    """Write an answer without what differs between brokers: ids of topics, addresses, Kafka's description of a
+    request.
+    """
     text = _MEMORY.sub("records", _REQUEST_TEXT.sub("Request needs", repr(denied)))
     for name, topic_id in ids.items():
         text = text.replace(repr(topic_id), f"id of {name}")

@@ -95,7 +95,7 @@ def make_coordinator(broker: Broker) -> None:
 
 
 def moves_within(broker: Broker) -> Told:
-    """To the directory where everything is already, under the name that the broker gives it."""
+    """Moves to the directory where everything is already, under the name that the broker gives it."""
     path = broker.ask(describe_dirs.DescribeLogDirsRequest(topics=[]), 4).results[0].log_dir
     for name, index in ((TOPIC, 0), (TOPIC, 7), ("nowhere", 0)):
         topic = move_dirs.AlterReplicaLogDirTopic(name=name, partitions=[index])

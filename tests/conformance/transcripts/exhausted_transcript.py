@@ -35,7 +35,7 @@ def _near_the_last(talk: Conversation, transactional_id: str) -> Producer:
 
 
 def _current(producer: Producer) -> Producer:
-    """With the pair that the coordinator has now."""
+    """The producer with the identity that the coordinator has now."""
     state = producer.talk.described(producer.transactional_id)
     return producer.but(producer_id=state.producer_id, producer_epoch=state.producer_epoch)
 

@@ -212,7 +212,7 @@ def _leave_vacant(broker: Broker) -> Consumer:
 
 
 def topics(broker: Broker) -> Told:
-    """With a topic go the offsets for it, those of open transactions too."""
+    """A deletion of a topic deletes the offsets for it, those of open transactions too."""
     _create(broker, "gone", "kept")
     for topic in ("gone", "kept"):
         for group_id in ("simple", "both"):

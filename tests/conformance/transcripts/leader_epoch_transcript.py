@@ -40,8 +40,7 @@ _IDLE = {
     "after kill -9": ("first-0", "first-1", "first-2", "first-3", "second-0"),
     "fifth life": ("first-0", "first-1", "first-2", "first-3", "second-0"),
 }
-"""Where nothing was appended in an epoch yet."""
-# Kafka writes a file for each partition at each start. Ours comes with the first record of an epoch, since 10,000
+"""The logs without a record in an epoch yet, by life."""
 # Kafka writes a file for each partition at each start. Ours comes with the first record of an epoch, so that 10,000
 # idle partitions do not delay a start.
 DIFFERENCES: Differences = {

@@ -1,4 +1,4 @@
-"""What becomes of records without anybody reading them: retention, rolling, compaction, DeleteRecords.
+"""What becomes of records that no client reads: retention, rolling, compaction, DeleteRecords.
 
 Owns: the scenes, one topic each, and what counts of an answer: the offsets that a client is shown, the segments that
 are stored, by their base offsets, and of compacted topics the records that are left. All scenes wait together, as long

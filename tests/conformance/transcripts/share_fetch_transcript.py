@@ -275,7 +275,7 @@ def gone_topic(talk: ShareTalk) -> Told:
 
 
 def full(talk: ShareTalk) -> Told:
-    """More sessions than there may be."""
+    """Sessions beyond the limit."""
     members = [ShareMember(talk, "full", f"m{number}") for number in range(SESSIONS + 1)]
     for number, member in enumerate(members):
         yield f"session {number}", member.fetch(epoch=0, max_wait_ms=LOCKED_MS)

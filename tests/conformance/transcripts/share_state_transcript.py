@@ -251,7 +251,7 @@ def epochs(talk: StateTalk) -> Told:
 
 
 def batches(talk: StateTalk) -> Told:
-    """How what is written is put together with what was there."""
+    """The ways in which written batches combine with those that were there."""
     for number, steps in enumerate(
         (
             [[(0, 9, AVAILABLE, 1)], [(10, 19, AVAILABLE, 1)], [(20, 29, AVAILABLE, 2)]],

@@ -361,7 +361,7 @@ def standbys(talk: GroupTalk) -> Told:
 
 
 def endpoints(talk: GroupTalk) -> Told:
-    """Where a process can be asked for its state."""
+    """The addresses at which a process can be asked for its state."""
     group = "endpoints"
     yield "joins", talk.streams_join(group, "a", user_endpoint=beating.Endpoint(host="host", port=9))
     epoch = _epoch(talk, group, "a")
