@@ -288,7 +288,7 @@ async def test_a_failed_record_aborts_its_transaction_and_the_next_one_has_a_new
 async def test_each_transaction_has_an_epoch_of_its_own_in_the_second_protocol(
     bootstrap: str, request: pytest.FixtureRequest
 ) -> None:
-    """In the first one a late request of the last transaction can reach the next: their epochs are the same."""
+    """Epochs of the first protocol stay the same, so a late request of the last transaction can reach the next."""
     topic = await new_topic(bootstrap)
     epochs = []
     async with Producer(bootstrap, transactional_id=fresh("id")) as producer:

@@ -73,7 +73,7 @@ async def test_every_client_works_over_every_protocol(
 
 
 async def failure(address: str, **options: Any) -> KafkaError:
-    """With which an Admin fails to open, within a second or the time that a slow machine takes for one."""
+    """The error with which an Admin fails to open, within a second or the time that a slow machine takes for one."""
     begun_s = time.monotonic()
     with pytest.raises(KafkaError) as caught:
         async with Admin(address, **options):

@@ -97,7 +97,7 @@ def seen(records: Sequence[ShareRecord]) -> list[tuple[str, int]]:
 
 
 async def test_what_the_next_poll_or_a_commit_accepts_never_comes_again(scene: Scene) -> None:
-    """And what is accepted by neither does, with the next delivery count."""
+    """A record that is accepted by neither comes again, with the next delivery count."""
     await scene.prepare(record_lock_duration_ms=str(LOCK_MS))
     await scene.produce("first")
     async with ShareConsumer(scene.topic, **scene.options) as consumer:
@@ -179,7 +179,7 @@ async def test_an_acknowledgement_after_the_lock_has_ended_fails_and_the_record_
 
 
 async def test_markers_and_aborted_records_are_acknowledged_without_the_program(scene: Scene) -> None:
-    """With read_committed the group moves past them, and with read_uncommitted a marker is a gap."""
+    """The group moves past them with read_committed; with read_uncommitted a marker is a gap."""
     await scene.prepare(isolation_level="read_uncommitted")
     async with Producer(scene.bootstrap, transactional_id=scene.group) as producer:
         async with producer.transaction() as transaction:

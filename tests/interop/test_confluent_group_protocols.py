@@ -58,7 +58,7 @@ def owned(consumer: Consumer) -> set[int]:
 
 
 def shared(*consumers: Consumer) -> Callable[[], bool]:
-    """Everything is owned, by everybody, once."""
+    """Whether every partition is owned, by one member each."""
 
     def is_shared() -> bool:
         parts = [owned(consumer) for consumer in consumers]

@@ -48,7 +48,7 @@ class Group:
         self.members: list[Consumer] = []
         self.values: list[bytes] = []
         self.given_up: list[int] = []
-        """How many partitions at once, each time that any member had to."""
+        """The number of partitions that a member gave up at once, each time that one had to."""
 
     def join(self) -> Consumer:
         member = Consumer(

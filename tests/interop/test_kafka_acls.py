@@ -42,7 +42,7 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def _printed(bootstrap: str, call: str) -> str:
-    """Without the order of rules, which Kafka keeps in a set."""
+    """Sort the printed rules, which Kafka keeps in a set."""
     command = java_command("org.apache.kafka.tools.AclCommand", "--bootstrap-server", bootstrap, *call.split())
     run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     lines = [line.strip() for line in run.stdout.splitlines() if line.strip()]

@@ -187,7 +187,7 @@ def test_damage_is_named_where_kafka_says_nothing_or_breaks_off(root: Path, tmp_
 
 
 def test_kafkas_own_files_are_read_alike(tmp_path: Path) -> None:
-    """Also where Kafka was killed, and has set room aside in its indexes."""
+    """The files include those of a Kafka that was killed, with room set aside in its indexes."""
     kafka = Kafka(tmp_path)
     try:
         fill(kafka)

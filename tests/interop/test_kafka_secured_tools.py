@@ -155,7 +155,7 @@ class Tools:
         return "\n".join((f"$ {call}", *told, ""))
 
     def ask(self, calls: tuple[str, ...], hmac: str = "HMAC") -> list[str]:
-        """In one process: each answer as it is printed."""
+        """Run the calls in one process; return each answer as it is printed."""
         questions = ["\t".join(self.words(call)).replace("HMAC", hmac) for call in calls]
         return [answer.replace("\\n", "\n") for answer in ask_kafka(PROGRAM, questions)]
 

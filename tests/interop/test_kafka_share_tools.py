@@ -138,9 +138,10 @@ def printed(bootstrap: str, commands: Sequence[Command]) -> Iterator[tuple[str, 
 
 
 def in_order(records: Sequence[str]) -> list[str]:
-    """Without what Apache Kafka leaves to its hash tables: the order of topics, in a record and of requests.
+    """Normalise what Apache Kafka leaves to its hash tables: the order of topics, in a record and of requests.
 
-    It also writes again what it knows, where there is nothing to delete: what comes twice is here once."""
+    Kafka also repeats records where there is nothing to delete: duplicates are removed here.
+    """
     parsed = [json.loads(line.partition("Processed")[0]) for line in records if line.startswith("{")]
     for record in parsed:
         for value in record["value"]["data"].values() if record["value"] else ():
@@ -150,8 +151,9 @@ def in_order(records: Sequence[str]) -> list[str]:
 
 
 def _is_beginning(record: Any) -> bool:
-    """Where a group begins is written here before its first records are returned; Kafka writes it with the first
-    acknowledgement, and so loses the records before it if it is killed."""
+    """Whether a record is the start offset of a group. It is written here before the group's first records are
+    returned; Kafka writes it with the first acknowledgement, and so loses the records before it if it is killed.
+    """
     return (
         record["key"]["type"] == 1 and record["value"] is not None and record["value"]["data"].get("stateBatches") == []
     )

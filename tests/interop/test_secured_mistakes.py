@@ -78,7 +78,7 @@ def test_the_page_has_each_client_at_each_mistake() -> None:
 def test_a_client_shows_what_the_page_says(
     broker: Secured, directory: Path, mistake: str, client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In its error or in its log."""
+    """The text is in the client's error or in its log."""
     caplog.set_level(logging.INFO)
     listener, security = wrong(mistake, broker, directory)
     job = Job(scene="produce", bootstrap=broker.addresses[listener], security=security, topic="orders", value="value")

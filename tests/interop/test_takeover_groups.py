@@ -42,7 +42,9 @@ _LISTED_S = 8
 
 
 class Pair:
-    """Two nodes, to those who know one broker: to kill it is to kill the leader, and it is back when another leads."""
+    """Two nodes that look like one broker to the test: to kill it is to kill the leader, and it is back when another
+    leads.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world

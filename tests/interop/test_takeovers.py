@@ -77,8 +77,9 @@ def test_ten_take_overs_lose_and_double_nothing_where_an_application_begins_agai
 def test_kafka_streams_counts_exactly_through_ten_take_overs(
     postgres: Postgres, tmp_path: Path, protocol: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """With exactly_once_v2: no stream thread is replaced for another reason than Java's own, and no word is left out or
-    counted twice."""
+    """No stream thread is replaced for another reason than Java's own, and no word is left out or counted twice
+    (exactly_once_v2).
+    """
     name = f"takeovers_streams_{protocol}"
     with World([postgres], tmp_path, 1, name, (), nodes=2, settings=QUICK_GROUPS).open() as world:
         application = WordCount(world.bootstrap, tmp_path, protocol)
