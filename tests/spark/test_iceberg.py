@@ -262,7 +262,9 @@ def test_a_table_that_is_there_keeps_its_partitions(spark: Any, options: Iceberg
 def test_a_table_gets_the_columns_that_it_lacks_and_nulls_for_those_that_rows_lack(
     spark: Any, options: IcebergOptions
 ) -> None:
-    """Once, also where the driver dies between the columns and the rows; without schema_mode it is refused by name."""
+    """The columns are added once, also where the driver dies between the columns and the rows; without schema_mode they
+    are refused by name.
+    """
     first, second = spark.sql("select 1 as n"), spark.sql("select 's' as s, 2 as n, named_struct('a', 1) as inside")
     growing = replace(options, schema_mode="merge")
     assert put(first, options, 0)

@@ -71,7 +71,7 @@ def test_every_output_is_compared() -> None:
 
 
 def test_the_page_adds_up_what_was_found() -> None:
-    """And says in its first lines when a sink of ours has failed."""
+    """Its first lines say when a sink of ours has failed."""
     found = [Found("session", "oncelog", "fault", sink, seed, seed, 0, 1) for sink in (OURS, NAIVE) for seed in (1, 2)]
     text = page(found)
     assert "**2 seeds on the two sinks of oncelog: 3 rows lost, 0 doubled**, in 2 seeds; 2 refused" in text

@@ -67,7 +67,7 @@ def values(daemon: Daemon, topic: str) -> Counter[bytes]:
 
 
 def count_of(daemon: Daemon, topic: str, rows: Rows) -> int:
-    """How often every one of these rows is in the topic; fails unless they are there equally often."""
+    """Count how often the rows are in the topic; fails unless all are there equally often."""
     found = values(daemon, topic)
     (count,) = {found[row["value"].encode()] for row in rows}
     return count
@@ -90,7 +90,7 @@ def test_one_run_id_is_published_once_to_each_of_its_topics(daemon: Daemon, run_
 def test_the_same_rows_in_another_order_and_in_other_tasks_are_the_same_write(
     daemon: Daemon, run_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is skipped, and says so: in one line, and to who asks afterwards."""
+    """The write is skipped, and says so: in one line, and to a later query."""
     rows = [*named(run_id), {"key": None, "value": f"{run_id} 3"}, {"key": "k", "value": None}]
     write(daemon, run_id, rows)
     first = written(run_id, "totals")
@@ -228,7 +228,7 @@ def test_a_batch_that_runs_again_with_other_outputs_is_refused(
 def test_a_batch_that_is_skipped_says_so_and_whether_it_had_as_many_records(
     daemon: Daemon, run_id: str, known: Marker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also one that an earlier version has published, whose marker has no topics."""
+    """It says so also of one that an earlier version has published, whose marker has no topics."""
     sink = SinkSettings(daemon.bootstrap, f"sink-{run_id}")
     asyncio.run(write_marker(daemon.bootstrap, MARKER_TOPIC, sink.sink_id, replace(known, outputs={"rows": 24})))
     with caplog.at_level(logging.WARNING, "oncelog.spark.sink"):

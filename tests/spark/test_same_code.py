@@ -13,7 +13,7 @@ from tests.support.daemon import Daemon
 
 pytestmark = pytest.mark.spark
 RECORDS = 12
-"""In each partition; the time of each is its number, in seconds."""
+"""The number of records in each partition; the time of each is its number, in seconds."""
 
 
 @pytest.fixture(scope="module")

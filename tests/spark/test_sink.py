@@ -217,7 +217,7 @@ def test_topic_and_delta_table_have_each_batch_once(spark: Any, daemon: Daemon, 
 
 
 def test_a_batch_write_happens_once_for_its_run_id(spark: Any, daemon: Daemon) -> None:
-    """With a topic in each row, headers, wanted partitions, no key, bytes that are not UTF-8, and no value."""
+    """The write has a topic in each row, headers, wanted partitions, no key, bytes that are not UTF-8, and no value."""
     create(daemon, "job-a", "job-b")
     rows = spark.sql(
         """select cast(null as binary) as key, unhex('ff00fe') as value, 'job-a' as topic, 2 as partition,

@@ -217,7 +217,7 @@ def in_utc(rows: Any) -> list[dict[str, Any]]:
 
 
 def test_a_reader_that_skips_files_finds_the_rows_of_all(spark: Any, tmp_path: Path) -> None:
-    """Beside files with minima and maxima, which delta-rs writes: files that had them for some columns lost rows."""
+    """Other files have minima and maxima, which delta-rs writes: files that had them for some columns lost rows."""
     for batch_id in range(2):
         assert append(spark.sql(ALL_TYPES), tmp_path, batch_id)
         write_deltalake(str(tmp_path), spark.sql(ALL_TYPES).toArrow(), mode="append")
@@ -422,7 +422,9 @@ def put(rows: Any, table: Path, batch_id: int, options: TableOptions) -> bool:
 def test_a_table_gets_the_columns_that_it_lacks_and_nulls_for_those_that_rows_lack(
     spark: Any, tmp_path: Path, by: str
 ) -> None:
-    """Once, also where the driver dies between the columns and the rows; without schema_mode it is refused by name."""
+    """The columns are added once, also where the driver dies between the columns and the rows; without schema_mode they
+    are refused by name.
+    """
     kind = "int" if by == "tasks" else "bigint"  # delta-rs converts, row by row
     first, second = (
         spark.sql(each)
