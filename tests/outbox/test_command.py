@@ -159,7 +159,7 @@ def test_a_wrong_option_says_what_it_takes(arguments: list[str], sentence: str) 
 
 
 def test_doctor_says_of_each_relay_whether_it_has_ended_and_why(dsn: str, broker: Broker) -> None:
-    """Without one, what to do; with one that has ended for an event, the event; with a slot that is gone, that."""
+    """No relay: what to do; a relay that has ended for an event: the event; a slot that is gone: that."""
     to = ("-b", broker.bootstrap_servers)
 
     def findings() -> dict[str, tuple[str, str]]:

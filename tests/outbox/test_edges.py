@@ -51,11 +51,11 @@ class Attempt:
     name: str
     statement: str
     key: str | None
-    """In SQL: the bytes of the record, if there is one; None if there must be none."""
+    """An expression in SQL for the record's key in bytes, if there is a record; None if there must be none."""
     value: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     kept_bytes: int = 0
-    """How many the value has that is put aside."""
+    """The size of the value that is put aside."""
 
 
 def text(raw: bytes) -> str:
@@ -265,7 +265,7 @@ async def test_each_event_is_carried_as_it_is_or_named(edge: Edge, encoding: str
 async def test_what_a_prepared_transaction_has_produced_is_there_once_it_is_committed(
     edge: Edge, encoding: str
 ) -> None:
-    """And nothing of one that is rolled back, with every carrier."""
+    """Nothing of a prepared transaction that is rolled back is there, with every carrier."""
     with connected(edge.dsn) as connection:
         for name in ("event 1", "event 2"):
             connection.execute("begin")

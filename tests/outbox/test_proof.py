@@ -48,7 +48,7 @@ def test_a_relay_that_is_killed_writes_each_event_once_and_in_order(
 def test_a_broker_that_is_killed_takes_each_row_once_and_in_order(
     server: Postgres, broker: Broker, tmp_path: Path
 ) -> None:
-    """Without a relay, from the database that it keeps its records in."""
+    """The broker feeds itself, without a relay, from the database that it keeps its records in."""
     with World(server, broker, ROUND, "proof_round", 1, tmp_path).open() as world:
         counted = parts.round_kills(world, KILLS, lambda _: None)
         assert_all_kinds(world)

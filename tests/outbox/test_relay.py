@@ -205,7 +205,7 @@ REFUSED = {
 
 
 BARE = {"problem": REFUSED["bare"], "row": 7, "key": None, "value": None}
-"""Without key and value, and not too large to be read."""
+"""A refused row without key and value, which is not too large to be read."""
 
 
 async def with_bad_ones(broker: Broker) -> FakeDatabase:
