@@ -26,7 +26,7 @@ async def ask(address: tuple[str, int], path: str) -> tuple[int, dict[str, str]]
 
 
 def test_one_broker_after_the_other_answers_at_one_address() -> None:
-    """Between them the process is alive, not ready, and has no metrics."""
+    """The process is alive, not ready, and without metrics, between the two."""
 
     async def run() -> None:
         kept = KeptPort(lambda: "it is about to lead")

@@ -106,7 +106,7 @@ STEPS: dict[str, tuple[Callable[[Producer], ErrorCode], ErrorCode]] = {
     "EndTxn": (lambda producer: producer.end(commit=True), ErrorCode.NOT_COORDINATOR),
     "CreateTopics": (create_topic, ErrorCode.KAFKA_STORAGE_ERROR),
 }
-"""In the order of a transaction: what is asked, and the answer of a full disk. Each is one that clients retry."""
+"""The requests of a transaction, in order, and the error of a full disk for each. Clients retry each of them."""
 
 
 def fill_disk(broker: VirtualBroker) -> None:

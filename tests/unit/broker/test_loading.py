@@ -1,4 +1,4 @@
-"""A start with more in the coordinators' logs than is replayed at once: until all of it is, who asks has to wait."""
+"""A start with more in the coordinators' logs than is replayed at once: until all of it is, requests have to wait."""
 
 from collections.abc import Iterator
 

@@ -71,7 +71,7 @@ TESTS = list(_tests_of(*(import_module(f"tests.unit.{suite}") for suite in SUITE
 
 @pytest.fixture
 def late_stores(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> list[LateLogStore]:
-    """And every log is opened, every round committed, every byte fetched in a later turn."""
+    """The stores of brokers that open every log, commit every round and fetch every byte in a later turn."""
     stores: list[LateLogStore] = []
 
     def make(config: Any, system: Any, log: Any, *_: Any) -> Sliced[LateLogStore]:
@@ -85,7 +85,7 @@ def late_stores(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> list[LateLo
 
 @pytest.fixture
 def over_tables(in_memory: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And every broker has tables of its own, most of them in chunks that must be fetched."""
+    """Give every broker tables of its own, most of them in chunks that must be fetched."""
 
     def make(config: Any, system: Any, log: Any, *_: Any) -> Sliced[SharedLogStore]:
         tables = FakeTables(Database(), system.scheduler, system.clock, Random(1), takes_time=False)

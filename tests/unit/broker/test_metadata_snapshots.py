@@ -145,7 +145,7 @@ def test_a_power_cut_at_any_operation_of_a_snapshot_loses_nothing_that_was_ackno
 
 
 def test_a_snapshot_that_is_ahead_of_its_log_is_used_and_what_comes_later_lies_behind_it() -> None:
-    """With flush policy os a power cut may take the end of the log and leave the snapshot, which is synced."""
+    """A power cut with the flush policy os may take the end of the log and leave the snapshot, which is synced."""
     policy = "oncelog.flush.policy=os"
     broker = grown(policy)
     disk = broker.disk.kill()

@@ -191,7 +191,7 @@ def test_directory_that_is_gone_is_an_offline_partition_for_verify_and_start_and
 
 @pytest.mark.parametrize("kind", ["missing", "empty", "garbage"])
 def test_journal_that_is_lost_lets_no_later_start_take_damage_for_a_torn_write(kind: str) -> None:
-    """While a partition is offline, what the journal knew of it cannot be known again."""
+    """The knowledge of the journal about a partition cannot be restored while that is offline."""
     disk = stopped("kill -9")
     KINDS[kind](disk, "flushed-offsets")
     for path in (MIDDLE, f"{TOPIC}-0/segment-manifest"):

@@ -30,7 +30,9 @@ def segments(disk: MemoryDisk) -> bytes:
 
 
 def copy_that_deletes_the_topic(disk: MemoryDisk, later: int) -> MemoryDisk:
-    """And creates so many others, of which snapshots may be taken."""
+    """A copy of the directory in which the topic is deleted, and so many others are created; snapshots may be taken of
+    them.
+    """
     copy = disk.kill()
     copy.notes.notes.clear()  # a directory of its own
     broker = started(copy, seed=100)

@@ -87,7 +87,9 @@ def _create(pair: Pair, node: VirtualNode, name: str) -> None:
 
 
 def test_the_quorum_is_the_leader_and_who_stands_by_is_an_observer(pair: Pair) -> None:
-    """Its end of the log is what it had followed when it was heard of, and the leader's once it has followed that."""
+    """The standby's end of the log is what it had followed at its last sign of life, and the leader's once it has
+    followed that.
+    """
     _create(pair, pair.leader, "first")
     pair.pass_time(5_000)
     quorum = _quorum(pair, pair.leader)
@@ -108,7 +110,7 @@ def test_the_quorum_is_the_leader_and_who_stands_by_is_an_observer(pair: Pair) -
 
 
 def test_the_quorum_says_since_when_and_why_the_next_leader_leads(pair: Pair) -> None:
-    """And no more of a node that is gone once its row is over."""
+    """It says no more of a node that is gone once its row is over."""
     pair.pass_time(5_000)
     pair.leader.lose_the_machine()
     ended_ms = pair.server.wall_ms()
@@ -124,7 +126,7 @@ def test_the_quorum_says_since_when_and_why_the_next_leader_leads(pair: Pair) ->
 
 @pytest.mark.parametrize("version", [4, 11])
 def test_a_fetch_from_a_standby_has_its_error_at_each_partition(pair: Pair, version: int) -> None:
-    """There a consumer looks for a reason to ask who leads, and before version 7 there is no other place."""
+    """A consumer looks there for a reason to ask for the new leader, and before version 7 there is no other place."""
     _create(pair, pair.leader, "topic")
     pair.until(lambda: bool(pair.ask(pair.standby, MetadataRequest(topics=None), 9).topics))
     partitions = [FetchPartition(partition=each, fetch_offset=0, partition_max_bytes=100) for each in (0, 1)]
@@ -135,7 +137,7 @@ def test_a_fetch_from_a_standby_has_its_error_at_each_partition(pair: Pair, vers
 
 
 def test_a_leader_has_the_topics_of_coordinators_again_after_their_deletion(pair: Pair) -> None:
-    """Also where it looks at the nodes before the deletion is durable."""
+    """It has them also where it looks at the nodes before the deletion is durable."""
     pair.until(lambda: _has_coordinators(pair))
     for delay_ms in range(0, 600, 50):
         pair.pass_time(delay_ms)

@@ -103,7 +103,7 @@ def _new_peer() -> Peer:
 
 
 class Standby:
-    """Beside a leader, over the same tables, as node 2."""
+    """A standby, as node 2, beside a leader over the same tables."""
 
     def __init__(self, leader: TablesBroker, *overrides: str) -> None:
         self.time = leader.time
@@ -423,7 +423,7 @@ def test_none_of_them_waits_for_longer_than_five_seconds(leader: TablesBroker) -
 
 
 def test_a_broker_that_takes_its_place_has_its_clients_and_what_they_ask_next(leader: TablesBroker) -> None:
-    """Also of an API that the one before has loaded; what was asked before is answered still."""
+    """It serves also an API that the broker before had loaded; earlier requests are still answered."""
     standby = Standby(leader)
     wanted = CreatableTopic(name="another", num_partitions=1, replication_factor=1)
     create = CreateTopicsRequest(topics=[wanted], timeout_ms=1_000, validate_only=True)

@@ -39,7 +39,7 @@ def test_a_node_that_has_just_begun_is_not_ready() -> None:
 
 
 def test_a_standby_is_ready_while_it_follows() -> None:
-    """Once it has not for five seconds it says for how long, until it does again."""
+    """A standby that has not followed for five seconds is not ready and says for how long, until it does again."""
     scene = Scene()
     standing = scene.standing
     standing.stand_by(scene.roster, OTHERS)
@@ -83,8 +83,9 @@ def test_each_leadership_of_a_process_counts_and_a_time_between_two_has_its_reas
 
 
 def test_a_leader_knows_how_far_each_other_node_at_work_is() -> None:
-    """A node has heard of another when that renewed its row, however long it has not looked since; what it does not
-    know of one that only starts it does not say, and one that is gone is none."""
+    """The age of another node's news counts from the renewal of its row, however long the leader has not looked since;
+    nothing unknown is reported of a node that only starts, and a node that is gone is left out.
+    """
     scene, ends = Scene(), FollowedEnds()
     ends.begin(3, 10)
     ends.collect(11)

@@ -152,7 +152,9 @@ def test_all_records_may_be_deleted_and_offsets_continue() -> None:
 
 
 def test_a_repetition_is_not_told_what_a_kill_can_still_undo() -> None:
-    """That the topic is there already, or gone: the first request may have lost its connection."""
+    """The first request may have lost its connection: the second must not answer that the topic is there already, or
+    gone.
+    """
     broker = VirtualBroker()
     creation = CreateTopicsRequest(topics=[CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)])
     first, again = [broker.start(creation, 5) for _ in range(2)]

@@ -155,7 +155,7 @@ def test_no_turn_of_the_largest_change_keeps_others_waiting_for_20_ms(name: str)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["many topics", "deletion of many topics"])
 def test_what_becomes_durable_in_one_round_is_answered_in_slices(name: str) -> None:
-    """On a slow disk, thousands of changes wait for the same sync."""
+    """Thousands of changes wait for the same sync on a slow disk."""
     prepare, request, version = LARGE[name]
     broker = VirtualBroker(NO_SNAPSHOT, "oncelog.flush.loop.appends=0", with_faults=False)
     prepare(broker)

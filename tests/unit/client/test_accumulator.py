@@ -19,7 +19,9 @@ FIRST = ProducerIdentity(7, 0)
 
 
 class ModelPartition:
-    """Five remembered batches a producer; duplicates answered, gaps refused; any sequence taken from who is unknown."""
+    """Five remembered batches a producer; duplicates answered, gaps refused; any sequence taken from unknown
+    producers.
+    """
 
     def __init__(self) -> None:
         self.values: list[bytes | None] = []

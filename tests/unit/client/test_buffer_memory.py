@@ -1,4 +1,4 @@
-"""What buffer.memory holds, and who gets the room that a batch leaves when it ends."""
+"""What buffer.memory holds, and which sender gets the room that a batch leaves when it ends."""
 
 import asyncio
 

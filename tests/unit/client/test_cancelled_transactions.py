@@ -168,7 +168,9 @@ def test_a_transaction_is_what_its_producer_says_whatever_is_cancelled(seed: int
 
 
 def test_a_commit_that_was_cancelled_after_it_was_sent_is_never_taken_for_one_that_was_not() -> None:
-    """Not even if no coordinator can be asked for the outcome: who takes it for undone does the work again."""
+    """It holds even if no coordinator can be asked for the outcome: a program that takes it for undone does the work
+    again.
+    """
     broker = ScriptedBroker({**OF_A_PRODUCER, ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions})
     usual = dict(broker.answers)
 

@@ -41,7 +41,7 @@ def metadata(_: Any) -> MetadataResponse:
 
 
 def heartbeat(request: Any) -> ConsumerGroupHeartbeatResponse | None:
-    """To leave has no response."""
+    """The response to a heartbeat; a heartbeat that leaves the group gets none."""
     if request.member_epoch == LEAVING_EPOCH:
         return None
     assignment = Assignment([TopicPartitions(TOPIC_ID, [0])]) if request.member_epoch == JOINING_EPOCH else None

@@ -172,7 +172,7 @@ def test_a_partition_is_read_while_another_has_no_leader(in_group: bool) -> None
 
 @pytest.mark.parametrize("in_group", [False, True])
 def test_where_a_partition_without_a_leader_begins_is_looked_up_when_it_has_one(in_group: bool) -> None:
-    """And the others are read until then."""
+    """The other partitions are read until then."""
     broker = broker_of_a_reader()
     broker.answers[ApiKey.FETCH] = fetch
     broker.delays_s[ApiKey.FETCH] = 0.1

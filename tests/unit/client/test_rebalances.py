@@ -116,7 +116,7 @@ def test_a_member_sends_heartbeats_while_it_waits_for_its_assignment() -> None:
 
 
 def test_a_member_that_does_not_poll_in_time_in_a_rebalance_leaves_its_group_and_joins_again_once() -> None:
-    """Once: a LeaveGroup that is answered late is no reason to join again."""
+    """A LeaveGroup that is answered late is no reason to join twice."""
     broker = broker_of_a_group()
     lost: list[TopicPartition] = []
 

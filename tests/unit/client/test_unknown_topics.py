@@ -160,7 +160,7 @@ def test_a_record_for_a_topic_that_no_broker_will_create_is_refused_soon(max_blo
 
 @pytest.mark.parametrize("describes", [True, False])
 def test_a_topic_that_the_broker_creates_on_its_own_is_waited_for(describes: bool) -> None:
-    """Also if this client may not know whether it does."""
+    """The client waits also if it may not know whether the broker creates it."""
     created = MetadataResponseTopic(name="new", partitions=[MetadataResponsePartition(partition_index=0, leader_id=0)])
 
     def slowly(request: Any) -> MetadataResponse:

@@ -40,7 +40,7 @@ def now_s() -> float:
 
 @pytest.mark.parametrize("key", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP], ids=lambda each: each.name)
 def test_a_member_whose_join_got_lost_joins_again_when_the_coordinator_would_have_removed_it(key: ApiKey) -> None:
-    """And not after max.poll.interval.ms, which is what a join may take."""
+    """The member does not wait for max.poll.interval.ms, which is what a join may take."""
     broker = ScriptedBroker(OF_A_MEMBER)
     swallows_once(broker, key)
 
@@ -160,7 +160,9 @@ def test_when_all_connections_are_forgotten_a_record_takes_one_request_timeout()
 
 @pytest.mark.parametrize("committed", [False, True], ids=["abort", "commit"])
 def test_a_cancelled_transaction_ends_over_a_new_connection_if_the_old_ones_are_silent(committed: bool) -> None:
-    """In seconds: otherwise it would stay open until the coordinator aborts it, and readers wait so long."""
+    """The end takes seconds: otherwise the transaction would stay open until the coordinator aborts it, and readers
+    wait so long.
+    """
     broker = ScriptedBroker(OF_A_PRODUCER)
 
     async def main() -> None:

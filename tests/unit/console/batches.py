@@ -74,7 +74,9 @@ class Log:
         return Bounds(0, min(first_open, default=self.end), self.end, self.end)
 
     def batches(self) -> list[RawBatch]:
-        """With the fates that a reader can know: of transactional batches above the last stable offset none."""
+        """The batches with the fates that a reader can know: transactional batches above the last stable offset have
+        none.
+        """
         stable, found = self.bounds.last_stable_offset, []
         for state, (data, kind) in zip(self.states, self._data, strict=True):
             header = read_header(data)

@@ -29,7 +29,7 @@ class Writer(Producer):
         self.level = level
 
     def write(self, value: str, partition: int = 0, *, sequence: int = 0) -> ErrorCode:
-        """Under version 1 the partition is in the transaction already."""
+        """Write a value; under version 1 the partition must be in the transaction already."""
         return error_of(self.send_write(value, partition, sequence=sequence))
 
     def send_write(self, value: str, partition: int = 0, *, sequence: int = 0) -> Reply:

@@ -19,7 +19,7 @@ END = Selector(api=ApiKey.END_TXN)
 
 
 def open_transaction() -> tuple[VirtualBroker, Producer]:
-    """On both partitions, a record on each."""
+    """A transaction that is open on both partitions, with a record on each."""
     broker = broker_with_topic()
     producer = Producer(broker).init()
     assert producer.add(0, 1) == [ErrorCode.NONE] * 2

@@ -60,7 +60,7 @@ def completed(commit: bool) -> str:
 
 
 def holds_outcome(broker: VirtualBroker, commit: bool) -> bool:
-    """In every partition, and nothing is open."""
+    """Whether every partition shows the outcome, and nothing is open."""
     expected = ["first"] if commit else []
     return [committed(broker, 0), committed(broker, 1)] == [expected, expected] and is_settled(broker)
 

@@ -171,7 +171,7 @@ def test_silent_producer_is_forgotten_but_not_with_an_open_transaction(logs: Log
 
 
 def test_old_record_timestamps_do_not_make_a_producer_expire(logs: Logs, log: PartitionLog) -> None:
-    """Kafka forgets who writes history at its next check, and appends the retry once more."""
+    """Kafka forgets a producer of old timestamps at its next check, and appends the retry once more."""
     log.append(batch(producer_id=28, base_sequence=0, timestamp=1), wall_ms=logs.clock.wall_ms())
     logs.clock.time_ms += 60_000
     assert log.expire_producers() == 0

@@ -263,7 +263,7 @@ def _is_open(descriptor: str) -> bool:
 
 
 def test_partition_of_the_longest_name_can_be_deleted_and_can_make_way(tmp_path: Path) -> None:
-    """With what is added, a name of 249 characters would be longer than a file system takes."""
+    """A suffix would make a name of 249 characters longer than a file system takes."""
     name = "t" * 249
     manager, scheduler = start(tmp_path)
     log = at_once(manager.open(name, 0, TOPIC_ID, LogConfig()))

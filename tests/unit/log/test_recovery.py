@@ -45,7 +45,7 @@ def logs_of(logs: Logs, suffix: str) -> list[str]:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot", ".batches", "segment-manifest"])
 @pytest.mark.parametrize("damage", ["delete", "cut", "random", "empty"])
 def test_every_file_beside_the_log_can_be_rebuilt(stop: str, suffix: str, damage: str) -> None:
-    """Also after a clean stop: no aborted record shows, no record is lost, every retry is recognised."""
+    """No aborted record shows, no record is lost, every retry is recognised, also after a clean stop."""
     logs = filled()
     live = logs.open()
     wanted = contents(live)
@@ -441,7 +441,7 @@ def test_indexes_of_a_segment_that_was_cut_and_grew_again_are_not_believed() -> 
 
 
 def three_segments_of_two_producers() -> tuple[Logs, list[int]]:
-    """And their base offsets."""
+    """Logs with three segments, and the segments' base offsets."""
     logs = Logs()
     log = logs.open(segment_bytes=150)
     for sequence in range(6):

@@ -19,7 +19,7 @@ LISTENER = "PLAINTEXT"
 
 
 class Listening(socket.socket):
-    """Without descriptors for the first so many calls."""
+    """A socket that lacks descriptors for the first so many calls."""
 
     failures = 0
     calls = 0

@@ -77,7 +77,7 @@ def test_an_api_is_imported_once_for_all_waiting_requests(imports: Imports) -> N
 
 
 def test_waiting_requests_start_one_after_the_other_has_been_sent_its_answer(imports: Imports) -> None:
-    """Or answers would be made before it is known that those before are not read."""
+    """Otherwise answers would be made before it is known that those before are not read."""
     waiting = [imports.sent(api_versions(number)) for number in range(3)]
     imports.thread.run_thread()
     imports.thread.run()

@@ -57,7 +57,7 @@ class Sender:
         self.is_closed = False
 
     def arrive(self, size: int) -> int:
-        """How much of it was read."""
+        """Let bytes arrive; return how many were read."""
         if not self.may_read or self.is_closed:
             return 0
         size = min(size, self.left_bytes)
@@ -91,7 +91,7 @@ def fill(sender: Sender, size: int) -> None:
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(0))
 def test_large_requests_stay_within_the_bound_and_all_end(sizes: list[int], seed: int) -> None:
-    """In any order of arrival none is closed while all of them move, and each is read to its end."""
+    """None is closed while all of them move, in any order of arrival, and each is read to its end."""
     source = Random(seed)
     room = Room(10 * MIB)
     senders = [room.sender(size * MIB) for size in sizes]

@@ -78,7 +78,7 @@ def test_limits_are_those_of_the_moment() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("LM"), st.sampled_from((A, B)), st.booleans()), max_size=60))
 def test_what_is_taken_and_given_back_is_forgotten(steps: Iterable[tuple[str, str, bool]]) -> None:
-    """In any order, no more are open than allowed, and all that are given back can be opened again."""
+    """No more are open than allowed, in any order, and all that are given back can be opened again."""
     given = quotas("max.connections=5", "max.connections.per.ip=3")
     open_ones: list[tuple[str, str]] = []
     for listener, host, comes in steps:

@@ -63,7 +63,9 @@ KINDS: dict[str, tuple[str, Callable[[Path, Path], None]]] = {
 """The name of each kind of entry, and how it is made; the file is one that no command may read."""
 OF_ROOT = ("a device", "a hard link")
 PLACES = ("extra", f"{TOPIC}-0/{LOG}", f"{TOPIC}-0")
-"""Beside the files of the directory; in the place of one of a partition; in the place of the partition's directory."""
+"""The places of an entry: beside the directory's files, in place of a partition's file, in place of a partition's
+directory.
+"""
 TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "backup": ("ours", ("backup", "{new}", "--data-dir", "{}")),
     "restore": ("backup", ("restore", "{}", "--data-dir", "{new}")),
@@ -147,7 +149,7 @@ def test_a_command_refuses_the_entry_and_changes_nothing(
 def test_a_command_that_writes_into_a_directory_does_not_write_through_a_link(
     tool: str, tmp_path: Path, trees: dict[str, Path]
 ) -> None:
-    """To a directory of a partition elsewhere, and to a file."""
+    """The link leads to a directory of a partition elsewhere, or to a file."""
     for place in (METADATA, f"{METADATA}/{LOG}"):
         tree = Path(shutil.copytree(trees["ours"], tmp_path / "one" / "tree"))
         elsewhere = tmp_path / "one" / "elsewhere"
@@ -284,8 +286,9 @@ def owners(directory: Path) -> set[int]:
 
 @as_root
 def test_what_root_restores_belongs_to_whom_it_belonged(tmp_path: Path, trees: dict[str, Path]) -> None:
-    """To the user whose directory was backed up; to `--owner`; to the owner of a directory that is there. The backup
-    itself stays closed to that user."""
+    """Files belong to the user whose directory was backed up; to `--owner`; or to the owner of a directory that is
+    there. The backup itself stays closed to that user.
+    """
     tree = Path(shutil.copytree(trees["ours"], tmp_path / "tree"))
     for each in (tree, *tree.rglob("*")):
         os.chown(each, SOMEBODY, SOMEBODY)

@@ -76,7 +76,7 @@ def cluster() -> ClusterState:
 
 
 def without_times(checkpoint: bytes) -> bytes:
-    """With every batch at time 0, as ours are."""
+    """The checkpoint with every batch at time 0, as ours are."""
     data = bytearray(checkpoint)
     position = 0
     for _, batch in iter_batches(memoryview(checkpoint)):

@@ -589,7 +589,7 @@ def test_spark_forget(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 @every_name
 def test_spark_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Also on the page, where names could be markup."""
+    """Names are harmless also on the page, where they could be markup."""
     attempt = Attempt(1, 2, "committed", 3, 4, {name: 5}, Marker(0, name, outputs={name: 5}))
     batch = Batch(0, 1, attempt, 2, [OffsetRange(name, name, 0, 0, 5)], Counts(), [attempt], [attempt])
     batch.seconds = {name: 1.0}

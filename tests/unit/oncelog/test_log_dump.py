@@ -278,7 +278,7 @@ def test_values_too_short_for_a_number_are_reported() -> None:
 
 
 def test_nothing_is_changed_by_looking(tmp_path: Path) -> None:
-    """Also where nothing could be: on files and in a directory that may only be read."""
+    """The command works also on files and in a directory that may only be read."""
     shutil.copytree(DATA, tmp_path / "orders-0")
     before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in (tmp_path / "orders-0").iterdir()}
     for path in (tmp_path / "orders-0").iterdir():

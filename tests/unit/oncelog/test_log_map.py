@@ -98,7 +98,9 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_each_batch_and_each_ruler_is_what_the_log_says(steps: list[tuple[str, int, bool]]) -> None:
-    """Also while writes are under way: a marker that is not durable yet has not ended its transaction for readers."""
+    """The map is right also while writes are under way: a marker that is not durable yet has not ended its transaction
+    for readers.
+    """
     history = History(Logs())
     history.append_plain(1)
     for step, number, flag in steps:

@@ -100,7 +100,7 @@ def run(*arguments: str | Path) -> Result:
 
 @pytest.mark.parametrize("stop", ["kill -9", "clean stop"])
 def test_verify_with_records_names_file_position_offsets_and_what_to_do(tmp_path: Path, stop: str) -> None:
-    """Without the option it compares checksums, which are right, and says so of them alone."""
+    """A verify without the option compares checksums, which are right, and says so of them alone."""
     broker = VirtualBroker()
     fill(broker, broker.time.wall_ms())
     good_end = list_offset(broker)[1]

@@ -269,7 +269,7 @@ def test_what_fails_after_a_stop_is_no_failed_look() -> None:
 
 
 def test_headers_that_no_record_of_the_topic_could_have_are_refused_as_they_came() -> None:
-    """To make millions of pairs of them would hold the loop for seconds."""
+    """Making millions of pairs of them would hold the loop for seconds."""
     world = World()
     world.create("small", 1, max_message_bytes="1000")
     pairs = ", ".join(['["", null]'] * 1_000)

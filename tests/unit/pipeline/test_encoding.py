@@ -163,7 +163,7 @@ def test_a_batch_is_bounded_unless_one_row_is_larger(sizes: list[int]) -> None:
 
 
 def test_rows_are_the_same_when_they_are_long_and_more_than_is_joined_at_once() -> None:
-    """In batches of some rows and of one, 4 MB in all, with lengths on either side of the table of varints."""
+    """The batches have some rows or one, 4 MB in all, with lengths on either side of the table of varints."""
     rows = [(b"%d" % index, bytes((index % 251,)) * (index * 500), None, index % 3) for index in range(120)]
     batches = encode(rows, batch_size=100_000)
     found = {record.key: record.value for batch in batches for record in decode_records(memoryview(batch.data))}

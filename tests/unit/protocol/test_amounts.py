@@ -75,7 +75,7 @@ def test_another_unit_is_refused_with_what_is_allowed(name: str, text: str, sent
 
 
 def test_a_duration_alone_has_a_unit() -> None:
-    """Without a setting no unit is known."""
+    """A setting's unit is in its name; without a setting no unit is known."""
     assert duration_ms("1.5h") == 5_400_000
     with pytest.raises(ValueError, match="write a number with ms, s, m, h or d behind it"):
         duration_ms("30")

@@ -127,7 +127,7 @@ def compacted(batch: bytes) -> Fields:
 
 
 def copied(batch: bytes) -> Fields:
-    """Below its first record, so that the batch is encoded again."""
+    """Decode the copy of a batch from its second record on, so that it is encoded again."""
     (bundle,) = bundles([(read_header(batch), memoryview(batch))], 1)
     assert bundle.record_count == COUNT - 1
     found = fields_of(decode_records(memoryview(bundle.encoded)))

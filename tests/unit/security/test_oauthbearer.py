@@ -33,7 +33,7 @@ class Silent:
 
 
 class Source:
-    """Where the keys come from; counts how often it is asked."""
+    """A source of keys that counts how often it is asked."""
 
     def __init__(self) -> None:
         self.count = 0

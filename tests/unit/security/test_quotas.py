@@ -1,4 +1,4 @@
-"""Quotas in virtual time: whose counts, and that who is above waits while others do not."""
+"""Quotas in virtual time: whose counts, and that a client above its quota waits while others do not."""
 
 from collections.abc import Mapping
 
@@ -247,7 +247,7 @@ def test_a_quota_that_is_never_reached_delays_no_client(limit: float) -> None:
 
 
 def test_a_client_that_disconnects_while_it_waits_leaves_nothing_behind() -> None:
-    """Or connections above a quota, one after the other, would fill the memory: each waits for days."""
+    """Connections above a quota, one after the other, would otherwise fill the memory: each waits for days."""
     server = Server()
     limited(server.virtual, {"client_id": "test"}, producer_byte_rate=1.0)
     server.send(first := server.connect(), metadata(1, "t"))

@@ -224,7 +224,9 @@ def test_an_id_is_answered_by_its_own_right_whatever_name_stands_beside_it(versi
 
 
 def test_a_name_beside_a_forbidden_id_creates_no_topic() -> None:
-    """With the id taken out of the request, the name alone would have been looked at, and made."""
+    """Had the check dropped the forbidden id from the request, the name alone would have been looked up, and
+    created.
+    """
     scene = Scene()
     rows = [MetadataRequestTopic(topic_id=scene.secret_id, name=None), MetadataRequestTopic(name="new")]
     found = scene.ask(MetadataRequest(topics=rows, allow_auto_topic_creation=True), 12).topics

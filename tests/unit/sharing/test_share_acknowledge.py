@@ -51,7 +51,7 @@ def test_acknowledgements_of_a_fetch_come_before_its_records() -> None:
 
 
 def test_a_response_says_of_a_partition_without_records_what_became_of_its_acknowledgement() -> None:
-    """Also if the partition is new to the session, or has an error."""
+    """The response says so also if the partition is new to the session, or has an error."""
     world = World(partitions=2)
     world.append(2)
     member = world.member()
@@ -144,7 +144,7 @@ def test_an_accepted_write_that_fails_ends_the_share_partition() -> None:
 def test_an_acknowledgement_that_contradicts_itself_is_refused(
     batches: list[tuple[int, int, list[int]]], error: ErrorCode
 ) -> None:
-    """And with it all of its partition, but not the other partitions of the request."""
+    """All acknowledgements of its partition are refused with it, but not the other partitions of the request."""
     world = World(partitions=2)
     for index in range(2):
         world.append(3, index)
@@ -221,7 +221,7 @@ def test_what_is_not_delivered_again_stays_locked_until_that_can_be_written() ->
 
 
 def test_a_record_is_delivered_as_often_as_the_group_allows() -> None:
-    """Then it is archived, and the records behind it are delivered all the same."""
+    """The record is then archived, and the records behind it are delivered all the same."""
     world = World()
     world.configure(share_delivery_count_limit="2")
     world.append()

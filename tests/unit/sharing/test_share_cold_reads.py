@@ -51,7 +51,7 @@ def test_another_member_waits_while_records_are_read(world: World) -> None:
 
 
 def test_a_client_that_has_left_while_its_records_were_read_acquires_nothing(world: World) -> None:
-    """They go to who waits for them."""
+    """The records go to a member that waits for them."""
     first = world.member("first")
     left = started(world, first)
     second = world.member("second").start_fetch(world.keys, settles=False, max_wait_ms=500)

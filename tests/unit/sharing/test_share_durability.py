@@ -76,8 +76,7 @@ def test_no_crash_loses_an_acknowledgement_that_was_answered(seed: int) -> None:
 
 
 def test_a_record_that_was_handed_out_outlives_a_kill_in_a_group_that_begins_at_the_end() -> None:
-    """Where the group has begun is durable before its first record is returned, and so it does not begin again behind
-    it."""
+    """The start of the group is durable before its first record is returned, so it does not begin again behind it."""
     broker, topic_id = started()
     key = topic_id, 0
     append(broker, TOPIC)

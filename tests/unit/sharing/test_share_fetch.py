@@ -120,7 +120,7 @@ def test_a_fetch_waits_for_as_many_bytes_as_it_wants() -> None:
 
 
 def test_a_fetch_takes_what_there_is_when_its_time_is_up() -> None:
-    """And answers without records if there are none."""
+    """The answer has no records if there are none."""
     world = World()
     member = world.member()
     reply = member.start_fetch(world.keys, max_wait_ms=500)
@@ -288,7 +288,7 @@ def test_a_request_that_names_no_session_is_refused(fields: dict[str, object], e
 
 
 def test_epochs_are_checked_by_both_requests() -> None:
-    """And only a fetch opens a session, without acknowledgements."""
+    """Only a fetch opens a session, without acknowledgements."""
     world = World()
     member = world.member()
     opening = member.fetch(acknowledged={world.keys[0]: [(0, 0, [ACCEPT])]})

@@ -48,7 +48,7 @@ def alice(world: World) -> ShareMember:
 
 
 def test_a_member_needs_to_read_its_group_and_each_topic() -> None:
-    """Without the right on the group the request is refused, without that on a topic its partitions are."""
+    """A missing right on the group refuses the request, a missing right on a topic refuses its partitions."""
     world = World(*_AUTHORIZED)
     world.append(2)
     member = alice(world)

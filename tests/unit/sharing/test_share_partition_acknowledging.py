@@ -111,7 +111,7 @@ def test_the_start_offset_moves_over_what_is_done() -> None:
 def test_what_is_not_acquired_by_the_member_is_refused(
     first: int, last: int, member: str, code: ErrorCode, message: str
 ) -> None:
-    """With Kafka's error and text; nothing changes."""
+    """The error and text are Kafka's; nothing changes."""
     share = partition()
     acquire(share, (0, 4), (5, 9), (10, 14), batch_size=5)
     acknowledge(share, 5, 9, RELEASE)
@@ -124,7 +124,7 @@ def test_what_is_not_acquired_by_the_member_is_refused(
 
 
 def test_offsets_before_all_that_is_in_flight_are_not_found() -> None:
-    """Unless they are before the start offset."""
+    """Offsets before the start offset are an exception."""
     share = partition(5, (10, 14, AVAILABLE, 1))
     with pytest.raises(KafkaError) as refused:
         decide(share, (6, 7, [ACCEPT]))

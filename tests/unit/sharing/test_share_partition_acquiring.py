@@ -267,7 +267,7 @@ def test_a_long_aborted_transaction_does_not_fill_the_locks() -> None:
 
 
 def test_an_aborted_batch_is_archived_as_a_whole_in_record_limit_mode() -> None:
-    """Also those of its records that the limit left available."""
+    """Its records that the limit left available are archived too."""
     share = partition()
     assert acquire(share, FetchedBatch(0, 9, 1, True), (10, 19), max_records=2, is_record_limit=True) == []
     assert share.next_fetch_offset == 10

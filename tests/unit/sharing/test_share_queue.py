@@ -72,7 +72,7 @@ class ShareQueue(RuleBasedStateMachine):
         return self.world.broker.time.monotonic_ms()
 
     def look(self) -> None:
-        """See who has got a response meanwhile."""
+        """Take the responses that members have got meanwhile."""
         self.auditor.expire(self.now_ms)
         for name, reply in tuple(self.waiting.items()):
             if reply.is_there:
@@ -155,7 +155,7 @@ class ShareQueue(RuleBasedStateMachine):
             assert all((index, offset) in self.auditor.done for offset in range(start))
 
     def teardown(self) -> None:
-        """Once everybody is gone, another member gets every record that is not done."""
+        """Let all members go; another member then gets every record that is not done."""
         for name in tuple(self.members):
             self.leave(name, False)
         member = self.world.member("last")

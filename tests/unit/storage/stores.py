@@ -93,7 +93,7 @@ def _tables(database: Database, sizes: SharedSizes) -> MakeStore:
 
 
 def _postgres() -> MakeStore:
-    """Where there is a PostgreSQL; each store has a schema of its own."""
+    """A store over PostgreSQL, if there is one; each store has a schema of its own."""
     pytest.importorskip("asyncpg", reason="asyncpg is not installed")
     from oncelog.broker.storage.postgres.preparing import prepare
     from oncelog.broker.storage.postgres.session import Server
@@ -155,7 +155,9 @@ class Stored:
     """One partition over a store of this kind."""
 
     def __init__(self, name: str, *, replayed_bytes: int | None = None, **settings: int | str) -> None:
-        """With `replayed_bytes` a start replays the log before it can serve (`CompactionSettings`)."""
+        """Open the store; if `replayed_bytes` is given, a start replays the log before it can serve
+        (`CompactionSettings`).
+        """
         self._is_cold = name == COLD
         self.scheduler = ManualScheduler()
         self.clock = ManualClock()

@@ -1,4 +1,4 @@
-"""Chunks that are fetched: how much of them is held, what is asked for ahead, and who waits for whom."""
+"""Chunks that are fetched: how much of them is held, what is prefetched, and which fetch waits for which."""
 
 from collections import deque
 from collections.abc import Callable
@@ -84,7 +84,7 @@ class Reading:
         return log
 
     def _fill(self, log: SharedLog, count: int) -> None:
-        """With chunks of four batches."""
+        """Fill the log with chunks of four batches."""
         segment = log.segment_from(0, frozenset())
         batches = MemorySegment(0, frozenset(), self.clock.monotonic_ms())
         for offset in range(count * 4):

@@ -399,7 +399,7 @@ def test_a_frame_that_is_gone_is_damage_only_if_a_later_one_proves_that_it_was_d
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_frame_that_was_written_ahead_and_outlived_a_kill_outlives_a_power_cut_in_the_next_start(seed: int) -> None:
-    """That start notes the number of the frame, and may have no room for a journal of its own."""
+    """The next start notes the number of the frame, and may have no room for a journal of its own."""
     logs = written(partition_count=1, rounds=1)
     logs.append(logs.open(0), batch())
     assert logs.rounds.answer_ahead(0)

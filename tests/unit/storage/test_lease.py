@@ -224,7 +224,7 @@ def test_a_start_draws_by_the_randomness_of_its_machine() -> None:
 
 
 def test_an_epoch_has_room_for_a_thousand_losses_of_the_largest_distance() -> None:
-    """And for a million leaderships between them: the id of a chunk is a number of 64 bits, with the epoch above 32."""
+    """A million leaderships fit between them: the id of a chunk is a number of 64 bits, with the epoch above 32."""
     epoch = 1_000_000 + 1_000 * lost_epochs(lambda: 1 - 2**-53)
     writer = ChunkWriter(epoch, 1)
     assert epoch << 32 <= writer._last_id < 2**63 - 2**32

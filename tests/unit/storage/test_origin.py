@@ -34,7 +34,7 @@ def run_on(disk: MemoryDisk, value: bytes, *, rounds: int = 3, starts: int = 1, 
 
 
 def a_copy_of(disk: MemoryDisk) -> MemoryDisk:
-    """In another directory: it finds no note."""
+    """A copy in another directory, which finds no note."""
     copy = disk.kill()
     copy.notes.notes.clear()
     return copy
@@ -89,7 +89,7 @@ def test_no_record_of_another_copy_appears_and_none_of_this_one_goes(
 @pytest.mark.parametrize("starts", [1, 2])
 @pytest.mark.parametrize("has_note", [True, False])
 def test_the_offsets_of_a_copy_do_not_move_the_start_of_a_log(starts: int, has_note: bool) -> None:
-    """Below it a start deletes segments."""
+    """A start deletes segments below a log's start."""
     original = run_on(MemoryDisk(), b"own")
     logs = Logs(run_on(a_copy_of(original), b"foreign", starts=starts))
     log = logs.open()
@@ -164,8 +164,9 @@ def test_a_partition_of_another_copy_is_offline_and_nothing_of_it_is_overwritten
 
 
 def contradicted(foreign_rounds: int, rounds: int) -> MemoryDisk:
-    """With a segment of another copy in one of two partitions: it ends at 3 and so many offsets, the journal at 3 and
-    so many."""
+    """A directory with a segment of another copy in one of two partitions: it ends at 3 and so many offsets, the
+    journal at 3 and so many.
+    """
     original = run_on(MemoryDisk(), b"own")
     copy = run_on(a_copy_of(original), b"foreign", rounds=foreign_rounds)
     original = run_on(original, b"own", rounds=rounds)
@@ -276,7 +277,7 @@ def test_frames_without_a_head_that_stay_of_another_copy_are_no_damage_to_the_ne
 
 
 class EarlierVersion:
-    """How directories were before runs had lives: the starts were counted, and no other file named the count."""
+    """Makes directories as before runs had lives: the starts were counted, and no other file named the count."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.patch = patch

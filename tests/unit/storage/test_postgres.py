@@ -142,7 +142,7 @@ async def test_a_node_is_known_at_its_address_from_before_it_ends_until_it_liste
 
 
 async def test_a_take_over_ends_the_append_in_flight() -> None:
-    """Or a round could come behind what the new leader has read."""
+    """A round could otherwise be written behind what the new leader has read."""
     dsn, schema = new_schema()
     async with _statements(dsn, schema) as sleeper, _statements(dsn, schema) as successor:
         old = await _take(sleeper)

@@ -55,7 +55,7 @@ def _compact(stored: Stored, **settings: int) -> None:
 
 
 def _fill(stored: Stored, count: int, keys: int, size: int = 20) -> dict[bytes, int]:
-    """With a chunk for each record. Returns the offset of the newest record of each key."""
+    """Append records with a chunk for each; return the offset of the newest record of each key."""
     newest: dict[bytes, int] = {}
     for number in range(count):
         key = b"%d" % (number % keys)

@@ -345,7 +345,7 @@ def test_compaction_keeps_the_newest_record_of_each_key_where_it_was(name: str) 
 
 @every_store
 def test_what_a_start_replays_is_compacted_before_its_segment_is_full(name: str) -> None:
-    """And a start finds the same records as one that does not wait for the segment to be full."""
+    """A start finds the same records as one that does not wait for the segment to be full."""
     stored = Stored(name, replayed_bytes=1000, cleanup_policy="compact")
     newest = _is_compacted(stored)
     stored.start_again()
@@ -491,7 +491,7 @@ def test_a_record_later_than_segment_ms_begins_a_segment(name: str, settings: di
 
 @every_store
 def test_thousands_of_partitions_are_written_between_two_checkpoints_and_deleted_at_once(name: str) -> None:
-    """More than one call of the system takes buffers, or a statement parameters."""
+    """There are more of them than one call of the system takes buffers, or a statement parameters."""
     count = 3_000
     stored = Stored(name)
     logs = [stored.log, *(stored.create(partition) for partition in range(1, count))]

@@ -68,7 +68,7 @@ def marker_of_version_1(patch: pytest.MonkeyPatch) -> None:
 
 
 def refuses_an_equal_epoch(patch: pytest.MonkeyPatch) -> None:
-    """And, as Kafka's coordinator did then, sends the marker again."""
+    """The partition refuses it, and the coordinator, as Kafka's did then, sends the marker again."""
     prepare = ProducerStateManager.prepare_marker
 
     def buggy(state: ProducerStateManager, marker: EndMarker) -> None:

@@ -171,7 +171,9 @@ def test_a_power_cut_between_the_abort_and_its_sync_does_not_save_the_transactio
 def test_a_transaction_that_was_open_for_a_while_is_whole_after_any_stop(
     stop: Callable[[VirtualBroker], VirtualBroker],
 ) -> None:
-    """Its producer may have gone, and who commits it relies on what was answered, as Flink's committer does."""
+    """Its producer may be gone, and the process that commits it relies on what was answered, as Flink's committer
+    does.
+    """
     broker, producer = begun()
     broker.time.advance(2 * SETTLE_MS)
     syncs = broker.disk.sync_count

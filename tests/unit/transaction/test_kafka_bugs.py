@@ -313,7 +313,7 @@ def test_kafka_17754_tears_a_transaction_of_version_1_as_its_protocol_cannot_for
 
 
 def test_kafka_17754_a_batch_that_comes_late_is_not_taken_into_the_next_transaction() -> None:
-    """Under version 2 its epoch is over; under version 1 it fits into the transaction that is open then."""
+    """Its epoch is over under version 2; under version 1 it fits into the transaction that is open then."""
     for version, expected in ((12, E.INVALID_PRODUCER_EPOCH), (11, E.NONE)):
         broker = broker_with_topic()
         producer = Producer(broker).init()

@@ -91,7 +91,7 @@ def test_more_waiters_than_a_block_has_ids_are_served_from_the_next_block() -> N
 
 
 def test_a_waiter_that_asks_again_during_its_callback_is_not_forgotten() -> None:
-    """The last id of a block goes to someone who at once asks for another."""
+    """The last id of a block goes to a caller that at once asks for another."""
     metadata = HeldMetadata()
     ids = manager(metadata)
     again: list[Completion[int]] = []

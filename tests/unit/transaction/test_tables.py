@@ -1,4 +1,4 @@
-"""Every request in every state, by everybody, in both protocols: the decisions answer what the tables say.
+"""Every request in every state, by every kind of client, in both protocols: the decisions answer what the tables say.
 
 The tables are whole: each state of each life, or the reason why it never has that state; each request that reads the
 metadata of a transactional id. What Apache Kafka itself was asked of them: `tests/conformance/transaction_cells.py`.

@@ -58,7 +58,7 @@ def test_a_program_without_transactions_is_not_told() -> None:
 
 
 def test_members_are_remembered_up_to_a_bound() -> None:
-    """And the report says how many were forgotten."""
+    """The report says how many were forgotten."""
     scene = Scene(limit=10)
     for number in range(30):
         shared = SharedBy("group", f"member-{number}", "topic", 0)
