@@ -39,7 +39,9 @@ def test_a_page_says_how_to_install_the_package_as_it_works_today(path: Path) ->
 
 
 def test_one_setting_changes_how_all_pages_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With extras, alone, in a sentence and over two lines; and nothing of others, of files and of addresses."""
+    """The setting changes extras, alone, in a sentence and over two lines, and leaves other words, files and
+    addresses.
+    """
     monkeypatch.setattr(install_lines, "PACKAGE", "oncelog")
     text = "`pip install '.[a,b]'`, pip install . pytest, (`pip install\n'.[c]'`), `pip install .`"
     assert install_lines.with_install_lines(text) == (

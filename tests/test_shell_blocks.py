@@ -72,7 +72,7 @@ def parsed(words: list[str]) -> None:
 
 
 def test_each_command_of_a_block_has_the_options_that_it_is_given() -> None:
-    """Also where no test runs it."""
+    """The blocks include those that no test runs."""
     commands = [(block, command) for block in BLOCKS for command in block.commands]
     found = [(block, words) for block, command in commands if (words := words_of(command)) is not None]
     assert len(found) > len(BLOCKS) // 2

@@ -36,7 +36,7 @@ def test_the_readme_can_be_read_in_a_minute() -> None:
 
 
 def test_no_two_pages_have_one_title() -> None:
-    """In the nav a title is all that a reader sees of a page."""
+    """The nav shows a reader only the title of a page."""
     titles = [path.read_text(encoding="utf-8").partition("\n")[0] for path in (ROOT / "docs").rglob("*.md")]
     assert all(title.startswith("# ") for title in titles)
     assert sorted(titles) == sorted(set(titles))

@@ -179,7 +179,9 @@ def _none(found: list[str]) -> None:
 
 
 def test_a_file_is_one_noun() -> None:
-    """More than 500 lines are a warning, to look for the second noun; the limit is beyond that, and no target."""
+    """A file of more than 500 lines is a warning, to look for the second noun; the limit is beyond that, and no
+    target.
+    """
     counts = {name: path.read_text(encoding="utf-8").count("\n") for name, path in _written(*PACKAGES, "tests")}
     long = {name: count for name, count in sorted(counts.items()) if count > LONG_FILE_LINES}
     if long:
