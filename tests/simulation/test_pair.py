@@ -9,14 +9,14 @@ from tests.history.auditor import require_at_least
 from tests.simulation.pair_world import PairWorld
 
 
-def test_what_clients_were_told_holds_over_several_nodes() -> None:
+def test_responses_to_clients_hold_over_several_nodes() -> None:
     counts: Counter[str] = Counter()
     for seed in range(2):
         counts.update(asdict(PairWorld(seed).run()))
     require_at_least(counts, commits=10, aborts=3, reads=300, take_overs=4, redirected=1, standby_looks=20)
 
 
-def test_a_node_hears_of_what_it_has_asked_whoever_takes_the_lease_meanwhile() -> None:
+def test_a_statement_is_answered_though_the_lease_is_taken_meanwhile() -> None:
     """A statement that is in flight at a take-over is always answered."""
     for seed in range(20):
         world = PairWorld(seed)

@@ -6,7 +6,7 @@ from tests.history.auditor import require_at_least
 from tests.simulation.share_world import ShareWorld
 
 
-def test_what_share_consumers_were_told_holds_through_kills_and_power_cuts() -> None:
+def test_responses_to_share_consumers_hold_through_kills_and_power_cuts() -> None:
     counts: Counter[str] = Counter()
     for seed in range(6):
         counts.update(ShareWorld(seed).run())

@@ -7,7 +7,7 @@ from tests.history.auditor import require_at_least
 from tests.simulation.shared_world import SharedWorld
 
 
-def test_what_clients_were_told_holds_while_partitions_come_and_go() -> None:
+def test_responses_to_clients_hold_while_partitions_come_and_go() -> None:
     counts: Counter[str] = Counter()
     for seed in range(2):
         counts.update(asdict(SharedWorld(seed).run()))
