@@ -46,7 +46,7 @@ def test_it_no_longer_breaks_the_broker(path: Path) -> None:
     play_all(settings, actions)
 
 
-def test_nobody_writes_to_the_metadata_log_or_reads_it_as_a_topic() -> None:
+def test_no_client_writes_to_the_metadata_log_or_reads_it_as_a_topic() -> None:
     virtual = VirtualBroker()
     log = virtual.broker.metadata
     batch = encode_batch([Record(0, 1_700_000_000_000, None, b"x")])
@@ -65,7 +65,7 @@ def test_nobody_writes_to_the_metadata_log_or_reads_it_as_a_topic() -> None:
     assert virtual.killed().broker.metadata.state.cluster_id == log.state.cluster_id
 
 
-def test_nobody_makes_a_topic_of_the_metadata_logs_name_on_the_way_and_deletes_the_log_with_it() -> None:
+def test_no_client_makes_a_topic_of_the_metadata_logs_name_on_the_way_and_deletes_the_log_with_it() -> None:
     virtual = VirtualBroker("auto.create.topics.enable=true")
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=METADATA_TOPIC)])
     assert virtual.ask(asked, 4).topics[0].error_code == ErrorCode.INVALID_REQUEST
@@ -111,7 +111,7 @@ def test_a_topics_name_of_32_kilobytes_is_refused_in_an_answer_that_every_versio
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_text_that_only_some_versions_could_tell_again_is_no_request() -> None:
+def test_a_text_that_only_some_versions_could_encode_again_is_no_request() -> None:
     """A plain string has room for 32,767 bytes; a group of a longer id would break ListGroups for older clients."""
     virtual = VirtualBroker()
     virtual.ask(HeartbeatRequest(group_id="x" * 32_767), 4)
@@ -189,7 +189,7 @@ def test_where_every_record_is_checked_a_batch_may_not_hold_more_than_can_be_che
     )
 
 
-def test_a_search_by_time_does_not_unpack_a_crowd_but_tells_where_it_begins() -> None:
+def test_a_search_by_time_does_not_unpack_a_crowd_but_returns_where_it_begins() -> None:
     """It took gigabytes for one ListOffsets."""
     virtual = VirtualBroker()
     assert produced(virtual, encode_batch([Record(0, NOW_MS - 1, None, b"before")])).error_code == ErrorCode.NONE
