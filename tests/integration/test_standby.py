@@ -51,7 +51,7 @@ def test_a_transaction_goes_on_whichever_node_is_killed(hire: Hire, name: str, c
     assert bob.read(name, COMMITTED) == sorted(expected)
 
 
-def test_a_transaction_goes_on_when_postgresql_is_killed(hire: Hire, name: str, container: Find) -> None:
+def test_a_transaction_continues_when_postgresql_is_killed(hire: Hire, name: str, container: Find) -> None:
     _both(container)
     postgres = container("postgres")
     alice, bob = hire("alice", BOOTSTRAP), hire("bob", BOOTSTRAP)
