@@ -94,7 +94,7 @@ def test_a_commit_that_is_answered_shows_prepare_commit_until_its_markers_are_re
     assert sorted(read_all(broker, topic, partitions=2)) == [b"0", b"1"]
 
 
-def test_events_tell_every_transition_and_every_fault_in_order(broker: Daemon, faults: FaultClient) -> None:
+def test_events_show_every_transition_and_every_fault_in_order(broker: Daemon, faults: FaultClient) -> None:
     topic = new_topic(broker)
     since = faults.events()[-1]["number"] if faults.events() else 0
     rule = Rule(
@@ -143,7 +143,7 @@ def test_a_crash_is_a_kill(start_daemon: Start) -> None:
     daemon.start()
 
 
-def test_a_clean_stop_does_not_wait_for_what_is_held_and_the_next_start_goes_on(start_daemon: Start) -> None:
+def test_a_clean_stop_does_not_wait_for_what_is_held_and_the_next_start_continues(start_daemon: Start) -> None:
     daemon = start_daemon(ADMIN)
     faults = faults_of(daemon)
     topic = new_topic(daemon)
@@ -175,7 +175,7 @@ def test_epochs_and_producer_ids_are_moved_on(broker: Daemon, faults: FaultClien
         faults.move_epoch_on("moved", 7)
 
 
-def test_background_work_goes_on_after_the_wall_clock_was_set_back_by_a_month(tmp_path: Path) -> None:
+def test_background_work_continues_after_the_wall_clock_was_set_back_by_a_month(tmp_path: Path) -> None:
     """An id that was used after the jump is forgotten in time."""
     settings = (
         "transactional.id.expiration.ms=60000",
@@ -292,7 +292,7 @@ def test_an_address_that_others_could_reach_stops_the_start(tmp_path: Path, addr
     assert not (tmp_path / "data").exists()
 
 
-def test_nobody_listens_and_nothing_is_imported_unless_it_is_asked_for(start_daemon: Start) -> None:
+def test_no_port_is_open_and_nothing_is_imported_unless_it_is_asked_for(start_daemon: Start) -> None:
     daemon = start_daemon()
     assert daemon.events("admin.ready") == []
     unwanted = ("h11", "oncelog.broker.faults")

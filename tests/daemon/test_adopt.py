@@ -42,7 +42,7 @@ def looking(adopted: tuple[Path, dict[str, Any]]) -> Iterator[Daemon]:
     daemon.stop()
 
 
-def test_without_a_word_it_shows_what_kafka_showed_writes_nothing_and_says_how_to_go_on(
+def test_without_a_word_it_shows_what_kafka_showed_writes_nothing_and_says_what_to_do_next(
     adopted: tuple[Path, dict[str, Any]],
 ) -> None:
     data_dir, seen = adopted
@@ -64,7 +64,7 @@ def test_two_read_only_brokers_share_a_directory_and_another_is_kept_out(looking
     assert (looking.data_dir / ADOPTED).exists()
 
 
-def test_librdkafka_reads_by_assignment_and_is_told_at_once_that_it_may_not_write_commit_or_join(
+def test_librdkafka_reads_by_assignment_and_gets_an_error_at_once_if_it_would_write_commit_or_join(
     looking: Daemon,
 ) -> None:
     settings = {"bootstrap.servers": looking.bootstrap, "group.id": "veterans", "enable.auto.commit": False}
@@ -92,7 +92,7 @@ def test_librdkafka_reads_by_assignment_and_is_told_at_once_that_it_may_not_writ
         transactional.init_transactions(PATIENCE_S)
 
 
-def test_our_client_is_told_at_once_why_a_topic_is_not_created(looking: Daemon) -> None:
+def test_our_client_says_at_once_why_a_topic_is_not_created(looking: Daemon) -> None:
     async def create() -> None:
         async with Admin(looking.bootstrap) as admin:
             await admin.create_topics(NewTopic("new", 1, 1))
@@ -102,7 +102,7 @@ def test_our_client_is_told_at_once_why_a_topic_is_not_created(looking: Daemon) 
     assert '"api":"CREATE_TOPICS"' in looking.log.replace(" ", "")
 
 
-def test_what_kafka_began_goes_on_here(adopted: tuple[Path, dict[str, Any]]) -> None:
+def test_what_kafka_began_continues_here(adopted: tuple[Path, dict[str, Any]]) -> None:
     """The open transaction ends by its timeout, its id continues in the next epoch, the group from its offset. One
     start that may write is enough: the next one writes too.
     """

@@ -251,7 +251,7 @@ def test_a_stopped_broker_is_backed_up_too(backed_up: tuple[Daemon, Path], tmp_p
         restored.stop()
 
 
-def test_a_killed_backup_holds_nothing_and_a_second_one_waits_for_nobody(
+def test_a_killed_backup_holds_nothing_and_a_second_one_does_not_wait(
     backed_up: tuple[Daemon, Path], tmp_path: Path
 ) -> None:
     """An image that was left is replaced by the next backup and forgotten by a start; two at once are refused."""

@@ -13,7 +13,7 @@ VERSIONS = pytest.mark.parametrize("version", [1, 2], ids=["first-protocol", "se
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("by", "is_late", "version"), list(product(("instance", "operator"), (False, True), (1, 2))))
-async def test_an_instance_and_an_operator_are_told_apart(
+async def test_an_instance_and_an_operator_are_distinguished(
     start_daemon: Start, by: str, is_late: bool, version: int
 ) -> None:
     daemon = start_daemon(f"oncelog.feature.transaction.version={version}")
@@ -37,7 +37,7 @@ async def test_an_instance_and_an_operator_are_told_apart(
 
 
 @VERSIONS
-async def test_a_timeout_is_told_from_both(start_daemon: Start, version: int) -> None:
+async def test_a_timeout_is_distinguished_from_both(start_daemon: Start, version: int) -> None:
     daemon, faults = with_faults(start_daemon, f"oncelog.feature.transaction.version={version}")
     async with Producer(daemon.bootstrap, transactional_id="id", transaction_timeout_ms=1) as producer:
         with pytest.raises(ProducerFenced) as fenced:
@@ -49,7 +49,9 @@ async def test_a_timeout_is_told_from_both(start_daemon: Start, version: int) ->
 
 
 @VERSIONS
-async def test_whoever_comes_after_an_operators_fence_has_its_own_timeout(start_daemon: Start, version: int) -> None:
+async def test_a_producer_that_comes_after_an_operators_fence_has_its_own_timeout(
+    start_daemon: Start, version: int
+) -> None:
     daemon = start_daemon(f"oncelog.feature.transaction.version={version}")
     async with Admin(daemon.bootstrap) as admin:
         await admin.fence_producer("id")

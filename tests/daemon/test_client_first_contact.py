@@ -56,7 +56,7 @@ async def test_a_broker_that_is_down_is_named_with_the_next_step(closed_port: in
                 pass
 
 
-async def test_a_broker_that_goes_away_is_told_once_in_the_log_and_so_is_its_return(
+async def test_a_broker_that_goes_away_is_logged_once_and_so_is_its_return(
     start_daemon: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     daemon = start_daemon()
@@ -76,7 +76,7 @@ async def test_a_broker_that_goes_away_is_told_once_in_the_log_and_so_is_its_ret
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("options", [ConsumerOptions(), ConsumerOptions(group_id="group")], ids=["alone", "group"])
-async def test_a_reader_of_a_mistyped_topic_is_told_and_creates_nothing(
+async def test_a_reader_of_a_mistyped_topic_gets_an_error_and_creates_nothing(
     daemon: Daemon, options: ConsumerOptions
 ) -> None:
     async with Admin(daemon.bootstrap) as admin:
@@ -88,7 +88,7 @@ async def test_a_reader_of_a_mistyped_topic_is_told_and_creates_nothing(
 
 
 @pytest.mark.usefixtures("soon")
-async def test_a_writer_to_a_topic_that_is_not_created_for_it_is_told(start_daemon: Start) -> None:
+async def test_a_writer_to_a_topic_that_is_not_created_for_it_gets_an_error(start_daemon: Start) -> None:
     daemon = start_daemon("auto.create.topics.enable=false")
     async with Producer(daemon.bootstrap) as producer:
         with pytest.raises(UnknownTopic, match=r"'orders' does not exist \(create it first"):
@@ -198,7 +198,7 @@ async def test_a_session_timeout_that_the_broker_does_not_allow_is_answered_with
             await consumer.poll(PATIENCE_MS)
 
 
-def test_a_hook_that_calls_its_blocking_client_is_told_so_instead_of_waiting_for_itself(daemon: Daemon) -> None:
+def test_a_hook_that_calls_its_blocking_client_gets_an_error_instead_of_waiting_for_itself(daemon: Daemon) -> None:
     told: list[str] = []
 
     def commits(records: Any) -> Any:

@@ -121,7 +121,9 @@ async def test_a_member_keeps_what_it_need_not_give_up(bootstrap: str, kind: str
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
-async def test_a_silent_member_loses_its_partitions_and_is_told_before_it_reads_on(bootstrap: str, kind: str) -> None:
+async def test_a_silent_member_loses_its_partitions_and_is_notified_before_it_reads_on(
+    bootstrap: str, kind: str
+) -> None:
     scene = Scene(bootstrap, kind)
     await scene.create()
     await scene.write()
@@ -155,7 +157,7 @@ async def test_a_silent_member_loses_its_partitions_and_is_told_before_it_reads_
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
-async def test_a_static_member_comes_back_to_its_partitions_and_disturbs_nobody(bootstrap: str, kind: str) -> None:
+async def test_a_static_member_comes_back_to_its_partitions_and_others_lose_none(bootstrap: str, kind: str) -> None:
     scene = Scene(bootstrap, kind)
     await scene.create()
     async with scene.worker("other", group_instance_id="other"):

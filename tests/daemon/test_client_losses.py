@@ -124,7 +124,7 @@ async def test_a_flush_in_a_transaction_raises_what_has_failed_it(daemon: Daemon
                 raise AssertionError("the flush has raised it")
 
 
-async def test_failures_that_nobody_asks_for_are_not_kept_without_end(daemon: Daemon) -> None:
+async def test_failures_that_are_not_asked_for_are_not_kept_without_end(daemon: Daemon) -> None:
     topic = await small_topic(daemon)
     async with Producer(daemon.bootstrap, batch_size=1) as producer:
         for _ in range(1_100):
@@ -225,7 +225,7 @@ def test_a_commit_of_a_blocking_consumer_covers_what_its_loop_has_reached(daemon
         assert consumer.position(place) == 8
 
 
-async def test_a_commit_in_the_background_that_fails_is_logged_unless_a_callback_is_told(
+async def test_a_commit_in_the_background_that_fails_is_logged_unless_a_callback_gets_it(
     daemon: Daemon, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = await topic_of(daemon, 1)
@@ -250,7 +250,7 @@ async def test_a_number_of_records_that_would_return_none_for_ever_is_refused(da
                 await call()
 
 
-async def test_a_task_that_still_waits_for_metadata_is_told_of_the_close(daemon: Daemon) -> None:
+async def test_a_task_that_still_waits_for_metadata_fails_at_the_close(daemon: Daemon) -> None:
     async with Producer(daemon.bootstrap) as producer:
         waiting = asyncio.ensure_future(producer.send_soon("not-there-yet", b"1"))
         await asyncio.sleep(0)

@@ -97,7 +97,7 @@ async def test_polling_on_without_a_seek_starves_no_other_task(daemon: Daemon, t
         assert turns >= 49
 
 
-async def test_the_iterator_goes_on_behind_a_poison_record(daemon: Daemon, topic: str) -> None:
+async def test_the_iterator_continues_behind_a_poison_record(daemon: Daemon, topic: str) -> None:
     found = []
     async with Consumer(
         topic, bootstrap_servers=daemon.bootstrap, auto_offset_reset="earliest", value_deserializer=JSON
@@ -126,7 +126,7 @@ async def test_a_batch_ends_before_a_poison_record_and_so_do_its_offsets(daemon:
             await consumer.next_batch()
 
 
-async def test_a_session_goes_on_behind_a_poison_record_and_commits_each_result_once(
+async def test_a_session_continues_behind_a_poison_record_and_commits_each_result_once(
     daemon: Daemon, topic: str
 ) -> None:
     out = f"{topic}-out"

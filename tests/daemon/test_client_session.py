@@ -133,7 +133,7 @@ async def test_a_transaction_that_was_open_for_too_long_is_done_again(start_daem
     assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
 
 
-async def test_in_the_first_protocol_such_a_transaction_is_told_since_it_may_be_another_instance(
+async def test_in_the_first_protocol_such_a_transaction_raises_since_it_may_be_another_instance(
     start_daemon: Start,
 ) -> None:
     daemon, faults = with_faults(start_daemon, "oncelog.feature.transaction.version=1")
@@ -194,7 +194,7 @@ async def test_the_groups_offsets_say_what_became_of_a_commit_whose_producer_was
     assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
 
 
-async def test_a_session_whose_task_is_cancelled_while_a_fence_is_looked_into_goes_on(start_daemon: Start) -> None:
+async def test_a_session_whose_task_is_cancelled_while_a_fence_is_looked_into_continues(start_daemon: Start) -> None:
     """The session continues, for no other producer has taken its id."""
     daemon, faults = with_faults(start_daemon)
     await fill(daemon)

@@ -81,7 +81,7 @@ async def test_every_record_is_written_once_and_in_order_across_a_kill(
         assert await read_all(daemon, topic, index) == [b"%d" % number for number in range(index, 6000, 3)]
 
 
-async def test_a_transaction_that_nobody_ended_is_aborted_by_the_next_producer_after_a_kill(daemon: Daemon) -> None:
+async def test_a_transaction_that_was_left_open_is_aborted_by_the_next_producer_after_a_kill(daemon: Daemon) -> None:
     topic = await new_topic(daemon)
     async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0) as first:
         transaction = first.transaction()
@@ -153,7 +153,7 @@ async def test_nothing_waits_longer_than_its_deadline_for_a_broker_that_is_gone(
                 pass
 
 
-async def test_an_idempotent_producer_goes_on_after_records_that_were_given_up(daemon: Daemon) -> None:
+async def test_an_idempotent_producer_continues_after_records_that_were_given_up(daemon: Daemon) -> None:
     topic = await new_topic(daemon)
     async with Producer(daemon.bootstrap, delivery_timeout_ms=GIVES_UP_MS, linger_ms=0) as producer:
         await producer.send(topic, b"0")
@@ -169,7 +169,7 @@ async def test_an_idempotent_producer_goes_on_after_records_that_were_given_up(d
     assert values.count(b"given up") <= 2
 
 
-async def test_a_consumer_and_its_group_go_on_after_a_kill(daemon: Daemon) -> None:
+async def test_a_consumer_and_its_group_continue_after_a_kill(daemon: Daemon) -> None:
     topic = await new_topic(daemon)
     place = TopicPartition(topic, 0)
     async with (
@@ -186,7 +186,7 @@ async def test_a_consumer_and_its_group_go_on_after_a_kill(daemon: Daemon) -> No
         assert (await member.committed(place))[place].offset == 2
 
 
-async def test_a_cancelled_program_stops_soon_though_nobody_answers_its_abort(
+async def test_a_cancelled_program_stops_soon_though_its_abort_is_not_answered(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("oncelog.client.producing.transaction._CANCELLED_PATIENCE_S", 0.2)

@@ -177,7 +177,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("kind", OPENED)
 @pytest.mark.parametrize(("program", "line"), [(BLOCKING, 3), (ASYNCIO, 5)], ids=["blocking", "asyncio"])
-def test_a_program_that_does_not_close_its_client_is_told_so_in_one_line(
+def test_a_program_that_does_not_close_its_client_is_warned_in_one_line(
     daemon: Daemon, tmp_path: Path, kind: str, program: str, line: int
 ) -> None:
     """Nothing else is on the screen, and the program ends as it would."""
@@ -192,7 +192,7 @@ def test_a_program_that_does_not_close_its_client_is_told_so_in_one_line(
 
 
 @pytest.mark.parametrize("kind", OPENED)
-def test_a_blocking_client_that_is_closed_is_told_nothing(daemon: Daemon, tmp_path: Path, kind: str) -> None:
+def test_a_blocking_client_that_is_closed_prints_nothing(daemon: Daemon, tmp_path: Path, kind: str) -> None:
     """Closing a client, by `close` or by leaving its block, prints no warning."""
     made = OPENED[kind].replace("TOPIC", new_topic(daemon))
     script = tmp_path / "program.py"

@@ -223,7 +223,7 @@ def test_a_stop_does_not_wait_for_a_client_that_does_not_read(start_daemon: Star
     assert daemon.stop() == 0
 
 
-def test_a_clean_stop_makes_nobody_write_twice(start_daemon: Start) -> None:
+def test_a_clean_stop_makes_no_client_write_twice(start_daemon: Start) -> None:
     """A producer without idempotence writes again what was not answered: so what was appended must be."""
     daemon = start_daemon()
     # A request for each message, as many at a time as there are: hundreds are on their way at any moment.
@@ -264,7 +264,7 @@ def _fill(daemon: Daemon, topic: str, size: int) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
-def test_large_fetches_that_nobody_reads_do_not_grow_the_memory(start_daemon: Start, connect: Connect) -> None:
+def test_large_fetches_that_are_not_read_do_not_grow_the_memory(start_daemon: Start, connect: Connect) -> None:
     """Forty clients ask for 50 MB each, 2 GB in all, and read nothing; a client that reads is served all the while."""
     daemon = start_daemon("oncelog.unread.answers.max.bytes=67108864")
     _fill(daemon, "large", 60 * MIB)
@@ -280,7 +280,7 @@ def test_large_fetches_that_nobody_reads_do_not_grow_the_memory(start_daemon: St
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
-def test_small_requests_with_large_answers_that_nobody_reads_do_not_grow_the_memory(
+def test_small_requests_with_large_answers_that_are_not_read_do_not_grow_the_memory(
     start_daemon: Start, connect: Connect
 ) -> None:
     """Two million requests in one go, of one client that does not read: a gigabyte of answers."""
@@ -331,7 +331,9 @@ def _produce_to_nowhere(size: int) -> bytes:
     return produce(7, "nowhere", value_bytes=size)
 
 
-def test_large_requests_that_stop_or_dribble_make_nobody_wait_for_long(start_daemon: Start, connect: Connect) -> None:
+def test_large_requests_that_stop_or_dribble_make_no_other_client_wait_for_long(
+    start_daemon: Start, connect: Connect
+) -> None:
     """Four of 24 MB stop just before their end, or send a byte now and then, in room for one: a fifth is answered."""
     daemon = start_daemon("queued.max.request.bytes=25165824", "socket.request.max.bytes=30000000")
     request = _produce_to_nowhere(24 * MIB)
@@ -401,7 +403,7 @@ def test_large_requests_above_the_bound_all_end(start_daemon: Start) -> None:
 # --- by which way -----------------------------------------------------------------------------------------------------
 
 
-def test_each_listener_tells_its_own_address_whatever_is_asked(start_daemon: Start) -> None:
+def test_each_listener_answers_its_own_address_whatever_is_asked(start_daemon: Start) -> None:
     inside, outside = free_ports(2)
     daemon = start_daemon(
         f"listeners=INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.2:{outside}",

@@ -195,7 +195,7 @@ async def test_either_broker_may_lose_its_power_again_and_again(pair: Pair, smal
 
 @pytest.mark.parametrize("point", [Point.REQUEST, Point.ANSWER])
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.END_TXN])
-async def test_a_copy_that_ends_in_the_middle_of_a_transaction_is_gone_on_with(
+async def test_a_copy_that_ends_in_the_middle_of_a_transaction_is_continued(
     pair: Pair, small_rounds: None, api: ApiKey, point: Point
 ) -> None:
     """The first copy is not notified of its end: its task never runs again."""
@@ -356,7 +356,7 @@ async def test_a_topic_that_is_something_else_on_the_target_is_refused(pair: Pai
     assert pair.target.transactions() == []
 
 
-async def test_somebody_who_writes_to_the_target_meanwhile_ends_the_copy(pair: Pair, small_rounds: None) -> None:
+async def test_another_writer_to_the_target_ends_the_copy(pair: Pair, small_rounds: None) -> None:
     pair.source.produce("orders", b"1")
     watcher = Recorder()
     following = asyncio.ensure_future(copy(*pair.addresses, once=False, watcher=watcher))
@@ -390,7 +390,7 @@ async def test_settings_that_the_target_does_not_take_are_said_with_a_way_on(pai
     await pair.require_equal()
 
 
-async def test_a_transaction_that_nobody_ends_is_said_and_can_be_ended(
+async def test_a_transaction_that_stays_open_is_said_and_can_be_ended(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka's coordinator may forget one that it has acknowledged, when it is killed."""

@@ -68,7 +68,7 @@ def pair() -> Iterator[tuple[Broker, Broker]]:
     ],
     ids=lambda rule: f"{rule.point.value} {rule.of.api.name if rule.of.api is not None else ''}",
 )
-def test_a_copy_that_is_killed_goes_on_where_it_was(pair: tuple[Broker, Broker], rule: Rule) -> None:
+def test_a_copy_that_is_killed_continues_where_it_was(pair: tuple[Broker, Broker], rule: Rule) -> None:
     """A kill at any step of a transaction is survived; a late request arrives when the next copy runs."""
     source, target = pair
     number = target.faults.plant(rule)
@@ -94,7 +94,7 @@ def test_a_copy_that_is_killed_goes_on_where_it_was(pair: tuple[Broker, Broker],
     ],
     ids=lambda rule: f"{rule.point.value} {rule.of.api.name if rule.of.api is not None else ''}",
 )
-def test_a_copy_that_gave_up_goes_on_where_it_was(pair: tuple[Broker, Broker], rule: Rule) -> None:
+def test_a_copy_that_gave_up_continues_where_it_was(pair: tuple[Broker, Broker], rule: Rule) -> None:
     """Wherever the target refuses or is silent for longer than --timeout."""
     source, target = pair
     number = target.faults.plant(rule)

@@ -139,7 +139,7 @@ def test_topics_groups_offsets_and_the_cluster_id_survive(start_daemon: Start) -
     again.close()
 
 
-def test_a_deleted_topic_stays_deleted_and_its_name_starts_anew(start_daemon: Start) -> None:
+def test_a_deleted_topic_stays_deleted_and_its_name_starts_again(start_daemon: Start) -> None:
     daemon = start_daemon()
     admin = AdminClient({"bootstrap.servers": daemon.bootstrap})
     topic = new_topic(daemon)

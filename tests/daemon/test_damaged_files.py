@@ -161,7 +161,7 @@ def test_clients_read_past_what_a_repair_has_left_empty(stopped: tuple[Path, Fil
         assert read_all(daemon, TOPIC) == [*whole, b"later"]
 
 
-def test_a_bit_in_the_last_frame_of_the_journal_costs_nothing_after_a_kill_and_is_told(tmp_path: Path) -> None:
+def test_a_bit_in_the_last_frame_of_the_journal_costs_nothing_after_a_kill_and_is_reported(tmp_path: Path) -> None:
     """A real daemon, whose note is in shared memory: the frame counted as torn, and took its record along."""
     data_dir = tmp_path / "data"
     with started(data_dir) as (broker, _):

@@ -86,7 +86,7 @@ async def test_a_token_holds_over_kills_until_it_is_expired(daemon: Daemon) -> N
     assert await produce(daemon, by_token(other)) == 2
 
 
-async def test_a_session_goes_on_while_its_token_is_renewed_and_ends_with_it(
+async def test_a_session_continues_while_its_token_is_renewed_and_ends_with_it(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client logs in again before each end, on the same connections."""

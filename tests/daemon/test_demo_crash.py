@@ -42,7 +42,7 @@ def test_prepare_commit_on_disk_decides_and_nothing_before_it_does() -> None:
 
 
 @pytest.mark.slow
-def test_it_draws_each_step_and_waits_when_it_is_told_to() -> None:
+def test_it_draws_each_step_and_waits_when_asked() -> None:
     answer = run("--step", typed="\n" * 10)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.count("press Enter to continue") == 10
@@ -63,7 +63,7 @@ BEFORE = [OPEN, OPEN, replace(OPEN, coordinator=None, committed=None), OPEN]
 BEFORE += [step("Empty", "Empty Ongoing PrepareAbort CompleteAbort Empty", ["left leg", "ABORT"], [])]
 
 
-def test_what_came_as_it_must_is_told_from_what_did_not() -> None:
+def test_what_came_as_it_must_is_distinguished_from_what_did_not() -> None:
     assert _is_as_expected(AFTER, True)
     assert _is_as_expected(BEFORE, False)
 
@@ -86,6 +86,6 @@ def test_anything_else_is_not_as_it_must_be(number: int, wrong: dict[str, object
     assert not _is_as_expected(steps, True)
 
 
-def test_a_transaction_that_nobody_decided_must_not_be_seen() -> None:
+def test_a_transaction_that_was_not_decided_must_not_be_seen() -> None:
     assert not _is_as_expected([*BEFORE[:-1], replace(BEFORE[-1], committed=BOTH)], False)
     assert not _is_as_expected([*BEFORE[:2], replace(AFTER[2]), *BEFORE[3:]], False)

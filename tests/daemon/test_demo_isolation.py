@@ -48,7 +48,7 @@ def test_it_draws_with_a_daemon_of_its_own() -> None:
         assert word in answer.stdout
 
 
-def test_nobody_at_the_address_is_one_clear_line() -> None:
+def test_no_broker_at_the_address_is_one_clear_line() -> None:
     answer = run("--bootstrap", "127.0.0.1:1")
     assert answer.returncode == 2
     assert answer.stderr.startswith("oncelog: 127.0.0.1:1 does not respond: Connection refused")

@@ -52,7 +52,7 @@ def test_a_hanging_transaction_is_wrong(start_daemon: Callable[..., Daemon]) -> 
     assert result == "wrong" and "`oncelog txn find-hanging`" in detail
 
 
-def test_a_transaction_that_is_open_for_long_is_told_with_the_command_that_ends_it(
+def test_a_transaction_that_is_open_for_long_is_reported_with_the_command_that_ends_it(
     start_daemon: Callable[..., Daemon], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemon = start_daemon()
@@ -74,7 +74,7 @@ def test_a_transaction_that_is_open_for_long_is_told_with_the_command_that_ends_
             assert ("moved-0" in found[1] and "`oncelog txn fence 'a mover'` ends it" in found[1]) == (result != "ok")
 
 
-def test_of_a_two_phase_commit_no_timeout_is_told() -> None:
+def test_of_a_two_phase_commit_no_timeout_is_shown() -> None:
     row = {"transactional_id": "till", "duration_ms": 90_000, "timeout_ms": NO_TIMEOUT_MS, "partitions": ["orders-0"]}
     found = doctor_module._long_open(row)
     assert found.result == "look" and "has no timeout: its owner ends it" in found.detail

@@ -127,7 +127,7 @@ async def test_members_of_aiokafka_and_of_ours_share_a_group(daemon: Daemon) -> 
         assert {*theirs.assignment(), *ours.assignment()} == {("shared", 0), ("shared", 1)}
 
 
-def test_only_librdkafka_sends_a_key_to_another_partition_unless_it_is_told(daemon: Daemon) -> None:
+def test_only_librdkafka_sends_a_key_to_another_partition_unless_configured(daemon: Daemon) -> None:
     keys = [b"customer-%d" % number for number in range(40)]
     with blocking.Admin(daemon.bootstrap) as admin:
         admin.create_topics(NewTopic("hashed", partition_count=8))

@@ -156,7 +156,7 @@ def _metrics(daemon: Daemon) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r"^oncelog_(node_\w+) (\S+)$", text, re.MULTILINE)}
 
 
-def test_metrics_and_readiness_tell_who_leads_and_who_stands_by(nodes: Nodes) -> None:
+def test_metrics_and_readiness_show_who_leads_and_who_stands_by(nodes: Nodes) -> None:
     """The port is the same before and after a take-over, and a standby is as ready as a leader."""
     port = "oncelog.metrics.listen=127.0.0.1:0"
     first, second = nodes.start(1, port), nodes.start(2, port)

@@ -55,7 +55,7 @@ def until_whole(broker: Broker) -> None:
     until(lambda: set(Counter(values(broker)).values()) <= {4})
 
 
-def test_a_broker_goes_on_while_it_is_read_and_copies_have_whole_transactions(
+def test_a_broker_continues_while_it_is_read_and_copies_have_whole_transactions(
     postgres: Postgres, schema: str, tmp_path: Path
 ) -> None:
     """Each look beside a broker that moves rounds into chunks all the time is whole, each export has some transactions

@@ -39,7 +39,7 @@ def test_transactions_are_there_once_or_not_at_all_whatever_is_killed() -> None:
 
 
 @pytest.mark.slow
-def test_transactions_are_there_once_or_not_at_all_whoever_is_cut_off_from_whom() -> None:
+def test_transactions_are_there_once_or_not_at_all_whichever_node_is_cut_off() -> None:
     if reason := why_no_networks():
         pytest.skip(reason)
     with open_directory() as directory, open_networks(2) as networks:

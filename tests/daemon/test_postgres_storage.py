@@ -252,7 +252,7 @@ def test_each_misconfiguration_has_a_sentence_that_says_what_to_do(postgres: Pos
     assert re.search(expected.format(schema=schema), line), line
 
 
-def test_a_user_without_rights_is_told_what_an_administrator_does(postgres: Postgres, schema: str) -> None:
+def test_a_user_without_rights_is_shown_what_an_administrator_does(postgres: Postgres, schema: str) -> None:
     _sql(postgres.dsn, f"create role {schema} login", "select 1")
     dsn = _with_role(postgres.dsn, schema)
     code, line = _refused("--storage", dsn, "--schema", schema)
@@ -265,7 +265,7 @@ def test_a_user_without_rights_is_told_what_an_administrator_does(postgres: Post
 
 
 @pytest.mark.parametrize("setting", ["fsync", "synchronous_commit"])
-def test_a_server_that_promises_nothing_is_refused_unless_told(
+def test_a_server_that_promises_nothing_is_refused_unless_allowed(
     postgres: Postgres, schema: str, start_daemon: Start, setting: str
 ) -> None:
     if setting == "fsync":
@@ -434,7 +434,7 @@ async def _producer_id(daemon: Daemon) -> int:
         return (await admin.describe_transaction("id")).producer_id
 
 
-def test_metrics_tell_what_the_tables_hold_and_how_long_the_lease_is(
+def test_metrics_show_what_the_tables_hold_and_how_long_the_lease_is(
     postgres: Postgres, schema: str, start_daemon: Start
 ) -> None:
     daemon = start_daemon(

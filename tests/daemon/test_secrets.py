@@ -107,7 +107,7 @@ def _doctor(served: Served) -> str:
     return ended.stdout + ended.stderr
 
 
-def test_nothing_that_is_written_logged_or_told_has_a_secret(served: Served) -> None:
+def test_nothing_that_is_written_logged_or_answered_has_a_secret(served: Served) -> None:
     told: list[object] = []
     with pytest.raises(AuthenticationFailed) as refused, served.admin("wrong-hunter2"):
         pass

@@ -23,7 +23,7 @@ def _address(daemon: Daemon) -> tuple[str, int]:
     return host, int(port)
 
 
-def test_the_ready_line_tells_an_address_that_answers(start_daemon: Start) -> None:
+def test_the_ready_line_has_an_address_that_answers(start_daemon: Start) -> None:
     daemon = start_daemon()
     assert re.fullmatch(r"127\.0\.0\.1:[1-9]\d*", daemon.bootstrap)
     assert check_health(*_address(daemon), timeout_s=PATIENCE_S) > 15
@@ -86,7 +86,7 @@ def test_a_second_daemon_on_the_same_directory_is_refused_in_one_line(start_daem
     check_health(*_address(daemon), timeout_s=PATIENCE_S)
 
 
-def test_directory_of_somebody_else_is_refused_in_one_line_and_left_as_it_is(tmp_path: Path) -> None:
+def test_directory_of_another_program_is_refused_in_one_line_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "photos-2024").mkdir()
     (tmp_path / "photos-2024" / "beach.jpg").write_bytes(b"photo")
     refused = subprocess.run(

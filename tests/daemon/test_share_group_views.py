@@ -45,7 +45,7 @@ def member(broker: Broker, client_id: str = "worker") -> Iterator[ShareConsumer[
         yield consumer
 
 
-def test_a_lock_runs_out_by_the_clock_of_the_fixture_and_the_witness_tells_of_it(broker: Broker) -> None:
+def test_a_lock_runs_out_by_the_clock_of_the_fixture_and_the_witness_reports_it(broker: Broker) -> None:
     """No test has to wait half a minute for the next delivery."""
     broker.produce(TOPIC, b"resize 1")
     with member(broker) as slow, member(broker, "quick") as quick:
@@ -62,7 +62,7 @@ def test_a_lock_runs_out_by_the_clock_of_the_fixture_and_the_witness_tells_of_it
     assert f"the lock of {LOCK_S * 1_000} ms" in found.seen
 
 
-def test_what_is_done_in_time_is_not_told(broker: Broker) -> None:
+def test_what_is_done_in_time_is_not_reported(broker: Broker) -> None:
     """Neither of a member that accepts, releases and renews, nor beside a producer of another program."""
     broker.produce(TOPIC, b"resize 1")
     with (
@@ -82,7 +82,7 @@ def test_what_is_done_in_time_is_not_told(broker: Broker) -> None:
     assert [each.kind for each in broker.findings() if each.kind.startswith(("late", "share"))] == []
 
 
-def test_a_share_group_is_told_of_where_its_program_writes_in_transactions(broker: Broker) -> None:
+def test_a_share_group_is_reported_where_its_program_writes_in_transactions(broker: Broker) -> None:
     """Acknowledgements are not part of its transactions."""
     broker.produce(TOPIC, b"resize 1")
     writer = Producer(broker.bootstrap_servers, client_id="worker", transactional_id="resizer")

@@ -227,7 +227,7 @@ def test_a_broker_under_nohup_serves_on_when_its_terminal_is_closed(tmp_path: Pa
 
 
 @LOOKS_AT_FILES
-def test_a_broker_whose_log_nobody_reads_any_more_serves_and_stops_as_ever(tmp_path: Path) -> None:
+def test_a_broker_whose_log_has_no_reader_any_more_serves_and_stops_as_ever(tmp_path: Path) -> None:
     """Each line of its log would be EPIPE; what a line is about must not fail for it."""
     command = [sys.executable, "-P", "-m", "oncelog.broker", "serve", "--log-level", "debug"]
     process = subprocess.Popen(

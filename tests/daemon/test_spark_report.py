@@ -82,7 +82,7 @@ def test_each_batch_has_what_its_offsets_show_at_each_isolation_level(daemon: Da
     assert ([each["counts"] for each in found["batches"]], found["source"]) == ([None] * 3, None)
 
 
-def test_seconds_and_lag_are_told_if_this_machine_noted_them(daemon: Daemon, tmp_path: Path) -> None:
+def test_seconds_and_lag_are_shown_if_this_machine_noted_them(daemon: Daemon, tmp_path: Path) -> None:
     query, topic = Query(daemon.bootstrap, tmp_path / "checkpoint"), "report-notes"
     topic_id = asyncio.run(fill(daemon.bootstrap, topic))
     query_id = query.checkpoint.query_id()

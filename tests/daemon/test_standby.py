@@ -238,7 +238,7 @@ def test_a_leader_that_is_silent_past_its_lease_stands_by_when_it_wakes(
     assert _committed(pair.nodes[1].bootstrap) == [writer.committed] * 2
 
 
-def test_an_operator_may_move_the_lease_and_both_processes_go_on(pair: Pair) -> None:
+def test_an_operator_may_move_the_lease_and_both_processes_continue(pair: Pair) -> None:
     _make_topic(pair.bootstrap)
     with Transactions(pair.bootstrap) as writer:
         for wanted in (2, 1, 2):

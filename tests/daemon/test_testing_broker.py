@@ -165,7 +165,7 @@ def test_a_real_disk_takes_no_power_cut_and_runs_on(kind: str) -> None:
 
 
 @every_kind
-def test_a_clean_stop_keeps_everything_and_start_goes_on(kind: str) -> None:
+def test_a_clean_stop_keeps_everything_and_start_continues(kind: str) -> None:
     broker = Broker(**KINDS[kind]).start()
     try:
         broker.produce("orders", b"1")
@@ -284,7 +284,7 @@ def _restart_when_gone(broker: Broker) -> None:
     broker.restart()
 
 
-def test_a_broker_that_does_not_run_and_a_mistyped_storage_are_told_at_once() -> None:
+def test_a_broker_that_does_not_run_and_a_mistyped_storage_are_reported_at_once() -> None:
     for use in (lambda: Broker().produce("orders", b"1"), lambda: Broker().records("orders"), lambda: Broker().faults):
         with pytest.raises(RuntimeError, match="the broker is not running: start it"):
             use()

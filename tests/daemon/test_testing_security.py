@@ -54,7 +54,7 @@ def test_a_process_of_its_own_is_as_secure() -> None:
 
 
 @pytest.mark.parametrize("process", [False, True])
-def test_nobody_else_gets_in_where_the_broker_object_asks(process: bool) -> None:
+def test_no_other_client_gets_in_where_the_broker_object_asks(process: bool) -> None:
     """Not even with the login of the test's clients, and no password is among the arguments of a process."""
     with Broker(security="SASL_PLAINTEXT/PLAIN", process=process) as broker:
         life = broker._running()

@@ -125,7 +125,7 @@ def test_each_blocking_method_can_be_awaited(blocking: type, awaited: type) -> N
         assert [*there.parameters] == [*here.parameters], name
 
 
-async def test_code_on_a_loop_goes_on_while_it_waits() -> None:
+async def test_code_on_a_loop_continues_while_it_waits() -> None:
     from oncelog import Producer as AsyncProducer
 
     async with Broker().aio as broker:

@@ -117,7 +117,7 @@ def test_describe_shows_the_partitions_of_an_open_transaction(operator: Operator
     assert (row["state"], row["duration_ms"]) == ("CompleteAbort", None), "an ended transaction does not grow older"
 
 
-def test_what_is_not_there_is_told_with_the_next_step_and_exit_code_2(operator: Operator) -> None:
+def test_what_is_not_there_is_reported_with_the_next_step_and_exit_code_2(operator: Operator) -> None:
     unknown = operator.run("describe", "nobody")
     assert (unknown.exit_code, "TRANSACTIONAL_ID_NOT_FOUND" in unknown.stderr) == (2, True)
     nothing = operator.run("abort", "--topic", TOPIC, "--partition", "0", "--start-offset", "77")

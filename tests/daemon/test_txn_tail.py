@@ -56,7 +56,7 @@ def rows(process: "subprocess.Popen[str]", count: int) -> list[Any]:
     return [json.loads(process.stdout.readline()) for _ in range(count)]
 
 
-def test_transitions_are_told_as_they_happen_and_ctrl_c_ends_it_cleanly(start_daemon: Callable[..., Daemon]) -> None:
+def test_transitions_are_shown_as_they_happen_and_ctrl_c_ends_it_cleanly(start_daemon: Callable[..., Daemon]) -> None:
     daemon = start_daemon()
     with talking(daemon.bootstrap) as talk:
         talk.create_topic("payments", 1)
@@ -102,7 +102,7 @@ def test_a_broker_that_was_killed_and_comes_back_is_followed_on(start_daemon: Ca
     assert [(row["previous_state"], row["state"]) for row in told] == [(None, "Empty"), *ONE_COMMIT]
 
 
-def test_nobody_there_is_told_with_exit_code_2() -> None:
+def test_no_broker_there_ends_with_exit_code_2() -> None:
     command = [sys.executable, "-P", "-m", "oncelog", "txn", "tail", "--bootstrap", "127.0.0.1:1"]
     answer = subprocess.run(
         command,
