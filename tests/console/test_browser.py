@@ -181,7 +181,7 @@ def test_a_record_is_sent_and_committed_by_buttons_and_half_a_form_survives_upda
     assert page.take_errors() == []
 
 
-def test_a_transaction_is_held_at_a_step_and_let_go_on_by_buttons(broker: Broker, page: Page) -> None:
+def test_a_transaction_is_held_at_a_step_and_released_by_buttons(broker: Broker, page: Page) -> None:
     """The console alone holds and releases each step, from the first record to the last marker."""
     reader = Reader(broker.bootstrap_servers, TIMEOUT_MS, faults=broker._running().admin_port())
     with serving(reader) as address:

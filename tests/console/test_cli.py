@@ -17,7 +17,7 @@ from oncelog.testing import Broker
 from tests.support.patience import PATIENCE_S
 
 
-def test_it_says_where_it_is_and_ends_with_ctrl_c_whoever_follows_a_page() -> None:
+def test_it_says_where_it_is_and_ends_with_ctrl_c_though_pages_are_open() -> None:
     command = [sys.executable, "-m", "oncelog", "console", "--listen", "127.0.0.1:0", "-b", "127.0.0.1:9"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None

@@ -62,7 +62,7 @@ async def shown(client: httpx.AsyncClient, path: str, words: str) -> str:
     return text
 
 
-async def test_a_record_that_is_held_on_its_way_is_not_in_the_log_until_it_is_let_go_on(broker: Broker) -> None:
+async def test_a_record_that_is_held_on_its_way_is_not_in_the_log_until_it_is_released(broker: Broker) -> None:
     """The producer says that it has no acknowledgement."""
     async with teaching(broker) as client:
         await send(client, 0)
@@ -95,7 +95,7 @@ def _doing(how: str) -> str:
     return {"commit": "committing", "abort": "aborting"}[how]
 
 
-async def test_markers_go_on_one_by_one_and_readers_with_them(broker: Broker) -> None:
+async def test_markers_are_released_one_by_one_and_readers_with_them(broker: Broker) -> None:
     """The commit succeeds; a partition whose marker is held is a partition whose readers wait."""
     async with teaching(broker) as client:
         await send(client, 0)

@@ -75,7 +75,7 @@ def test_what_led_in_an_earlier_look_was_taken_over_from() -> None:
     assert takeovers.seen[:-2] == (Takeover(9_000, 1, 9, 1, 7, "reason 9"),)
 
 
-def test_a_node_that_is_alone_takes_over_from_nobody() -> None:
+def test_a_node_that_is_alone_takes_over_from_no_node() -> None:
     takeovers = Takeovers()
     for epoch in range(3):
         takeovers.look(led_by(1, epoch))
@@ -113,7 +113,7 @@ def postgres() -> Iterator[Postgres]:
     yield from started()
 
 
-def test_a_take_over_is_seen_by_whoever_looks(postgres: Postgres, start_daemon: Start) -> None:
+def test_a_take_over_is_shown_by_page_and_client(postgres: Postgres, start_daemon: Start) -> None:
     """The page and Admin show the leader, since when and why, the standbys and their lag, and the nodes that are
     gone.
     """

@@ -299,7 +299,9 @@ def test_a_commit_that_is_decided_after_the_page_was_loaded_is_neither_fenced_no
         assert [record.value for record in broker.records("orders")] == [b"an order"]
 
 
-def test_a_commit_that_is_decided_before_the_fence_arrives_is_told_as_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_is_decided_before_the_fence_arrives_is_shown_as_a_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Broker() as broker, Producer(broker.bootstrap_servers, transactional_id="till") as producer:
         transaction = producer.transaction().__enter__()
         transaction.send("orders", b"an order", partition=0)
