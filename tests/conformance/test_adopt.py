@@ -136,7 +136,7 @@ def test_a_read_only_broker_shows_what_kafka_showed_before_it_ended(lived: Lived
     assert lived.transactions[stop]["mover"].state == lived.transactions[stop]["leaver"].state == "Ongoing"
 
 
-def test_producers_and_transactions_go_on_where_kafka_ended(lived: Lived) -> None:
+def test_producers_and_transactions_continue_where_kafka_ended(lived: Lived) -> None:
     with served(lived.directory / "clean stop", lived.bootstrap, WRITABLE):
         assert lived.held.resend_last_batch("large", 0).offset == lived.held_offset
         assert lived.held.send("large", b"next").offset == lived.held_offset + 1
@@ -156,7 +156,7 @@ def test_producers_and_transactions_go_on_where_kafka_ended(lived: Lived) -> Non
 
 
 @pytest.mark.parametrize("stop", STOPS)
-def test_a_share_group_goes_on_with_the_records_that_kafka_had_not_heard_the_end_of(lived: Lived, stop: str) -> None:
+def test_a_share_group_delivers_the_records_that_were_not_acknowledged_to_kafka(lived: Lived, stop: str) -> None:
     assert lived.seen[stop].offsets["workers"][JOBS].start_offset == LEFT[0]
     with served(lived.directory / stop, lived.bootstrap, WRITABLE):
         assert run(jobs_left(lived.bootstrap)) == dict.fromkeys(LEFT, 2)

@@ -116,5 +116,5 @@ async def while_killed(kafka: Kafka) -> None:
         assert await contents(kafka.bootstrap, "live") == await contents(source.bootstrap_servers, "live")
 
 
-def test_a_kafka_that_is_killed_while_it_is_copied_to_is_gone_on_with(kafka: Kafka) -> None:
+def test_a_copy_to_a_kafka_that_is_killed_continues_later(kafka: Kafka) -> None:
     run(while_killed(kafka))

@@ -132,12 +132,12 @@ def test_topics_settings_contents_groups_and_offsets_are_as_before(moved: Moved)
     assert moved.before.configs["the broker"] == {"log.cleaner.backoff.ms": "16000"}
 
 
-def test_a_held_producer_repeats_a_batch_as_a_duplicate_and_goes_on_in_sequence(moved: Moved) -> None:
+def test_a_held_producer_repeats_a_batch_as_a_duplicate_and_continues_in_sequence(moved: Moved) -> None:
     assert moved.held.resend_last_batch("large", 0).offset == moved.held_offset
     assert moved.held.send("large", b"next").offset == moved.held_offset + 1
 
 
-def test_a_transactional_id_goes_on_as_the_next_epoch_of_its_producer(moved: Moved) -> None:
+def test_a_transactional_id_continues_as_the_next_epoch_of_its_producer(moved: Moved) -> None:
     async def go_on() -> None:
         old = await describe(moved.kafka.bootstrap, "payer")
         await commit(moved.kafka.bootstrap, b"on Kafka")
@@ -167,7 +167,7 @@ def test_an_open_transaction_is_aborted_by_its_timeout(moved: Moved) -> None:
 
 
 @pytest.mark.parametrize(("group", "protocol"), [("veterans", "classic"), ("modern", "consumer")])
-def test_a_group_goes_on_at_its_offsets(moved: Moved, group: str, protocol: str) -> None:
+def test_a_group_continues_at_its_offsets(moved: Moved, group: str, protocol: str) -> None:
     async def go_on() -> list[bytes | None]:
         async with Producer(moved.kafka.bootstrap) as producer:
             await producer.send("orders", group.encode(), partition=0)

@@ -175,7 +175,7 @@ def refused(place: tuple[str, dict[str, Any]]) -> KafkaError:
     return caught.value
 
 
-def test_clients_go_on_with_their_credentials_rights_and_offsets(moved: Moved) -> None:
+def test_clients_continue_with_their_credentials_rights_and_offsets(moved: Moved) -> None:
     produce(moved.as_user("alice"), b"on Kafka")
     produce(moved.at("SSL"), b"on Kafka over SSL")
     produce(moved.as_user("alice"), b"in a transaction", "payer")
@@ -189,7 +189,7 @@ def test_clients_go_on_with_their_credentials_rights_and_offsets(moved: Moved) -
         assert set(admin.describe_user_scram_credentials()) == {"alice", "bob"}
 
 
-def test_nobody_else_gets_in_and_nobody_may_do_more(moved: Moved) -> None:
+def test_no_other_user_gets_in_and_none_may_do_more(moved: Moved) -> None:
     assert isinstance(refused(moved.as_user("alice", "wrong")), AuthenticationFailed)
     address, options = moved.at("SSL")
     assert isinstance(refused((address, {**options, "ssl_keystore_location": None})), AuthenticationFailed)

@@ -151,7 +151,7 @@ def test_detail_34_a_partition_that_is_not_there_keeps_the_others_out_of_the_tra
     assert producer.produce(version=11) != E.NONE
 
 
-def test_detail_35_the_end_of_a_transaction_that_is_refused_tells_no_producer() -> None:
+def test_detail_35_the_end_of_a_transaction_that_is_refused_names_no_producer() -> None:
     broker = broker_with_topic()
     producer = Producer(broker).init()
     request = EndTxnRequest(

@@ -69,7 +69,7 @@ def test_detail_16_the_epoch_after_the_last_is_1() -> None:
     assert [next_epoch(epoch) for epoch in (0, 1, LAST_EPOCH - 1, LAST_EPOCH)] == [1, 2, LAST_EPOCH, 1]
 
 
-def test_detail_17_fetch_from_version_13_names_topics_by_id_and_a_topic_made_anew_has_another() -> None:
+def test_detail_17_fetch_from_version_13_names_topics_by_id_and_a_topic_created_again_has_another() -> None:
     broker = VirtualBroker()
     old_id = create(broker, TOPIC)
     produce(broker)
