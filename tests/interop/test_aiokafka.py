@@ -121,7 +121,7 @@ async def test_a_fenced_producer_cannot_commit(daemon: Daemon) -> None:
     assert await read_all(daemon, topic) == [b"successor"]
 
 
-async def test_a_group_goes_on_where_it_committed(daemon: Daemon) -> None:
+async def test_a_group_continues_where_it_committed(daemon: Daemon) -> None:
     topic, group = await new_topic(daemon), f"group-{uuid.uuid4().hex[:8]}"
     async with producing(daemon) as producer:
         for number in range(5):

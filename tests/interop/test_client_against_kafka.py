@@ -300,7 +300,7 @@ async def test_each_transaction_has_an_epoch_of_its_own_in_the_second_protocol(
     assert values(await read_all(bootstrap, topic)) == [b"0", b"1", b"2"]
 
 
-async def test_what_somebody_waits_for_does_not_linger(bootstrap: str) -> None:
+async def test_what_is_waited_for_does_not_linger(bootstrap: str) -> None:
     topic = await new_topic(bootstrap)
     options = ProducerOptions(linger_ms=120_000, delivery_timeout_ms=150_000)
     async with asyncio.timeout(PATIENCE_S), Producer(bootstrap, transactional_id=fresh("id"), **options) as producer:
@@ -321,7 +321,7 @@ async def test_what_is_awaited_side_by_side_shares_a_batch(bootstrap: str) -> No
     assert [len(each.records()) for each in batches] == [1, 50]
 
 
-async def test_flush_tells_of_a_failure_that_no_delivery_has_told(bootstrap: str) -> None:
+async def test_flush_raises_a_failure_that_no_delivery_has_raised(bootstrap: str) -> None:
     topic = await new_topic(bootstrap, max_message_bytes="1000")
     async with Producer(bootstrap) as producer:
         await producer.send_soon(topic, b"x" * 20_000)
@@ -370,7 +370,7 @@ async def test_a_range_has_what_the_isolation_level_shows_up_to_an_end_that_is_a
     assert shown == {"read_committed": [0, 1, 2, 8, 9, 10], "read_uncommitted": [0, 1, 2, 4, 5, 6, 8, 9, 10]}
 
 
-async def test_a_group_goes_on_where_it_committed(bootstrap: str) -> None:
+async def test_a_group_continues_where_it_committed(bootstrap: str) -> None:
     topic, group = await new_topic(bootstrap), fresh("group")
     async with Producer(bootstrap) as producer:
         for number in range(10):
@@ -533,7 +533,7 @@ async def test_positions_can_be_chosen_paused_and_looked_up_by_time(bootstrap: s
         assert await consumer.position(second) == 5
 
 
-async def test_an_offset_out_of_range_is_reset_or_told_as_the_setting_says(bootstrap: str) -> None:
+async def test_an_offset_out_of_range_is_reset_or_raised_as_the_setting_says(bootstrap: str) -> None:
     topic = await new_topic(bootstrap)
     place = TopicPartition(topic, 0)
     async with Producer(bootstrap) as producer:
@@ -571,7 +571,7 @@ async def test_small_fetches_bring_everything_however_the_polls_are_cut(bootstra
         assert [int(record.value or b"") for record in seen if record.partition == index] == list(range(index, 300, 3))
 
 
-async def test_admin_tells_what_there_is(bootstrap: str) -> None:
+async def test_admin_lists_what_there_is(bootstrap: str) -> None:
     topic = await new_topic(bootstrap, 2, retention_ms="5000")
     async with Admin(bootstrap) as admin:
         [description] = await admin.describe_topics(topic)

@@ -235,7 +235,7 @@ def test_a_reader_waits_for_what_comes_until_it_is_interrupted(operator: Operato
         assert operator.rows("group", "describe", "interrupted")["state"] == "Empty"
 
 
-def test_a_reader_whose_output_nobody_wants_ends_quietly(operator: Operator) -> None:
+def test_a_reader_whose_output_is_closed_ends_quietly(operator: Operator) -> None:
     name = operator.topic()
     operator.run("record", "produce", name, given=b"line\n" * 50_000)
     command = f"{sys.executable} -m oncelog record consume {name} -o start -e -b {operator.bootstrap} | head -1"
@@ -294,7 +294,7 @@ def test_offsets_of_a_group_are_moved_and_deleted(operator: Operator) -> None:
     assert "GROUP_ID_NOT_FOUND" in operator.refused("group", "lag", group)
 
 
-def test_a_member_of_a_group_goes_on_where_the_group_is_and_commits_what_it_printed(operator: Operator) -> None:
+def test_a_member_of_a_group_continues_where_the_group_is_and_commits_what_it_printed(operator: Operator) -> None:
     name, group = operator.topic(2), fresh("group")
     operator.run("record", "produce", name, *"abcdef", "-p", "0")
     operator.run("record", "produce", name, "never", "-p", "1", "--transactional-id", fresh("id"), "--abort")

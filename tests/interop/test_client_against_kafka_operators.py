@@ -38,7 +38,7 @@ def operated(kafka: Kafka, *arguments: str) -> Any:
     return json.loads(answer.stdout)
 
 
-def test_kafkas_transitions_are_told_live_and_from_the_beginning(kafka: Kafka, talk: Conversation) -> None:
+def test_kafkas_transitions_are_shown_live_and_from_the_beginning(kafka: Kafka, talk: Conversation) -> None:
     with tailing(kafka.bootstrap, "--json") as process:
         transact(talk, "orders", committed=True)
         live = rows(process, 4)

@@ -139,7 +139,7 @@ async def test_a_certificate_for_another_host_is_not_accepted_unless_the_program
         assert (await admin.describe_cluster()).nodes
 
 
-async def test_a_client_without_the_certificate_that_a_listener_asks_for_is_told(broker: Secured) -> None:
+async def test_a_client_without_the_certificate_that_a_listener_asks_for_gets_that_error(broker: Secured) -> None:
     error = await failure(broker.addresses["SSL"], **{**broker.options("SSL"), "ssl_keystore_location": None})
     assert isinstance(error, AuthenticationFailed)
     assert "ssl_keystore_location" in error.hint
@@ -216,7 +216,7 @@ async def test_a_user_that_an_admin_makes_can_log_in_until_it_is_deleted(broker:
                 await admin.alter_user_scram_credentials(wrong)
 
 
-async def test_a_user_that_is_deleted_is_told_so_in_the_middle_of_its_work(broker: Secured) -> None:
+async def test_a_user_that_is_deleted_gets_that_error_in_the_middle_of_its_work(broker: Secured) -> None:
     """The error comes at the end of the session: a client that kept trying would look as if there were nothing to
     read.
     """
@@ -325,7 +325,7 @@ def test_a_command_takes_the_file_of_kafkas_scripts(
     assert PASSWORD not in done.output
 
 
-def test_a_command_without_security_is_told_what_the_listener_speaks(broker: Secured) -> None:
+def test_a_command_without_security_says_what_the_listener_speaks(broker: Secured) -> None:
     done = CliRunner().invoke(main, ["topic", "list", "-b", broker.addresses["SASL_SSL"]])
     assert done.exit_code == 2
     assert "speaks SASL_SSL, with OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512" in done.output

@@ -111,7 +111,7 @@ async def test_an_exception_aborts_the_batch_and_the_same_records_come_again(boo
     assert await committed(bootstrap, group, source, 1) == [again.next_offsets[TopicPartition(source, 0)].offset]
 
 
-async def test_a_zombie_is_told_and_cannot_take_the_id_back(bootstrap: str) -> None:
+async def test_a_zombie_is_notified_and_cannot_take_the_id_back(bootstrap: str) -> None:
     source, target = await scene(bootstrap, 1)
     group, name = fresh("group"), fresh("id")
     async with TransactionalSession(

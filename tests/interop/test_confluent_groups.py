@@ -175,7 +175,7 @@ def test_the_partitions_of_a_member_that_dies_go_to_the_others_after_its_session
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_group_goes_on_after_the_broker_was_killed(start_daemon: Start, kind: str) -> None:
+def test_a_group_continues_after_the_broker_was_killed(start_daemon: Start, kind: str) -> None:
     daemon = start_daemon(*QUICK)
     topic = new_topic(daemon, partitions=PARTITIONS)
     group = Group(daemon, [topic], kind)

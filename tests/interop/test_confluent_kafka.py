@@ -82,7 +82,7 @@ def test_an_open_transaction_holds_back_what_follows_it(daemon: Daemon) -> None:
     assert read_all(daemon, topic) == [b"before", b"inside", b"after"]
 
 
-def test_a_fenced_producer_is_told_so(daemon: Daemon) -> None:
+def test_a_fenced_producer_gets_that_error(daemon: Daemon) -> None:
     topic = new_topic(daemon)
     config = {"bootstrap.servers": daemon.bootstrap, "transactional.id": f"t-{uuid.uuid4().hex[:8]}"}
     zombie = Producer(config)
@@ -134,7 +134,7 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(daemon: Daemon
     consumer.close()
 
 
-def test_a_group_goes_on_where_it_committed(daemon: Daemon) -> None:
+def test_a_group_continues_where_it_committed(daemon: Daemon) -> None:
     topic, group = new_topic(daemon, partitions=2), f"group-{uuid.uuid4().hex[:8]}"
     config = {
         "bootstrap.servers": daemon.bootstrap,

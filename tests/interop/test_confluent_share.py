@@ -88,7 +88,7 @@ def test_each_acknowledgement_has_its_effect(daemon: Daemon) -> None:
         assert [each.lag for each in admin.list_share_group_offsets(scene.group).values()] == [0]
 
 
-def test_whoever_is_too_late_is_told_and_the_record_is_anothers(daemon: Daemon) -> None:
+def test_a_member_that_is_too_late_gets_an_error_and_the_record_is_anothers(daemon: Daemon) -> None:
     scene = Scene(daemon, record_lock_duration_ms="1000")
     scene.produce("value")
     with scene.explicit() as slow, scene.explicit() as other:

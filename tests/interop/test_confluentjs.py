@@ -51,7 +51,7 @@ def test_two_members_share_the_partitions_and_one_takes_over(start_daemon: Start
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_group_goes_on_where_it_committed(start_daemon: Start, protocol: str) -> None:
+def test_a_group_continues_where_it_committed(start_daemon: Start, protocol: str) -> None:
     assert play("resume", start_daemon(*QUICK_GROUPS), protocol) == ["0 1 2 3", "4 5 6 7 8 9"]
 
 

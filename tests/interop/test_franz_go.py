@@ -51,7 +51,7 @@ def test_members_share_what_the_broker_assigns_and_one_takes_over(start_daemon: 
     ]
 
 
-def test_a_group_goes_on_where_it_committed_and_a_static_member_stays(daemon: Daemon) -> None:
+def test_a_group_continues_where_it_committed_and_a_static_member_stays(daemon: Daemon) -> None:
     assert play("resume", daemon) == ["from 0 to 3", "from 4 to 7", "static member stays: static"]
 
 

@@ -32,7 +32,7 @@ def totals(receiver: socket.socket) -> dict[str, float]:
                 found[name] = found.get(name, 0) + float(value)
 
 
-def test_java_reads_by_incremental_fetches_and_goes_on_with_a_topic_made_anew(start_daemon: Start) -> None:
+def test_java_reads_by_incremental_fetches_and_continues_with_a_topic_created_again(start_daemon: Start) -> None:
     libraries, java = os.environ.get("ONCELOG_KAFKA_LIBS"), shutil.which("java")
     if libraries is None or java is None:
         pytest.skip("needs java, and ONCELOG_KAFKA_LIBS with the directory of Kafka's jars")

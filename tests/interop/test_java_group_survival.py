@@ -117,7 +117,7 @@ def produce(daemon: Daemon, topic: str, prefix: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
-def test_a_group_reads_on_whoever_is_killed(start_daemon: Start, kind: str) -> None:
+def test_a_group_reads_on_whichever_process_is_killed(start_daemon: Start, kind: str) -> None:
     daemon = start_daemon(*QUICK_GROUPS)
     topic, group = new_topic(daemon, partitions=PARTITIONS), unique("group")
     to_daemon = ("--bootstrap-server", daemon.bootstrap, "--topic", topic, "--group-id", group)

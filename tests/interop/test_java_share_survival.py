@@ -96,7 +96,9 @@ def feed(daemon: Daemon, topic: str, stopped: threading.Event, ends: Counter[int
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_no_acknowledgement_that_was_answered_is_forgotten_whoever_is_killed(start_daemon: Start, mode: str) -> None:
+def test_no_acknowledgement_that_was_answered_is_forgotten_whichever_process_is_killed(
+    start_daemon: Start, mode: str
+) -> None:
     daemon = start_daemon(*QUICK_GROUPS, "group.share.record.lock.duration.ms=15000")
     topic, group = new_topic(daemon, partitions=PARTITIONS), unique("group")
     to_daemon = ("--bootstrap-server", daemon.bootstrap, "--topic", topic, "--group-id", group)

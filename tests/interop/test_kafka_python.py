@@ -153,7 +153,7 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(daemon: Daemon
     consumer.close()
 
 
-def test_a_group_goes_on_where_it_committed(daemon: Daemon) -> None:
+def test_a_group_continues_where_it_committed(daemon: Daemon) -> None:
     topic, group = new_topic(daemon), f"group-{uuid.uuid4().hex[:8]}"
     producer = KafkaProducer(bootstrap_servers=daemon.bootstrap)
     for number in range(5):

@@ -113,7 +113,7 @@ def test_words_are_counted_exactly_while_instances_come_and_go(
         application.assert_exact()
 
 
-def test_counts_go_on_from_their_changelog_where_the_state_is_gone(start_daemon: Start, tmp_path: Path) -> None:
+def test_counts_continue_from_their_changelog_where_the_state_is_gone(start_daemon: Start, tmp_path: Path) -> None:
     application = WordCount(start_daemon(*QUICK_GROUPS).bootstrap, tmp_path, "streams")
     with application.fed(), application.running("first"):
         application.await_open_transaction("counts")

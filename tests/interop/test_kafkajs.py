@@ -47,7 +47,7 @@ def test_two_members_share_the_partitions_and_one_takes_over(daemon: Daemon) -> 
     assert play("group", daemon) == ["shared: 0 1 2 3", "described: Stable 2", "taken over: 0 1 2 3"]
 
 
-def test_a_group_goes_on_where_it_committed(daemon: Daemon) -> None:
+def test_a_group_continues_where_it_committed(daemon: Daemon) -> None:
     assert play("resume", daemon) == ["0 1 2 3", "4 5 6 7 8 9"]
 
 

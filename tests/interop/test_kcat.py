@@ -98,7 +98,7 @@ def test_what_a_killed_transaction_wrote_is_never_seen(daemon: Daemon) -> None:
     assert set(read_all(daemon, topic, "read_uncommitted")) == {b"lost", b"kept"}
 
 
-def test_a_group_reads_all_and_goes_on_where_it_committed(daemon: Daemon) -> None:
+def test_a_group_reads_all_and_continues_where_it_committed(daemon: Daemon) -> None:
     topic, group = new_topic(daemon, partitions=2), unique("group")
     read = ("-G", group, "-e", "-q", "-X", "auto.offset.reset=earliest", topic)
     kcat(daemon, "-P", "-t", topic, feed="a\nb\nc\n")
@@ -107,7 +107,7 @@ def test_a_group_reads_all_and_goes_on_where_it_committed(daemon: Daemon) -> Non
     assert kcat(daemon, *read).split() == ["d"]
 
 
-def test_it_goes_on_when_the_broker_is_killed(start_daemon: Start) -> None:
+def test_it_continues_when_the_broker_is_killed(start_daemon: Start) -> None:
     daemon = start_daemon()
     topic = new_topic(daemon)
     lines = [str(number) for number in range(40_000)]

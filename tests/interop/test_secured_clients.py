@@ -161,7 +161,7 @@ def test_a_client_with_exactly_its_rights_produces_commits_and_consumes_in_a_gro
         if scene in client.scenes and client.quirks.get((scene, lacking)) != WAITS
     ],
 )
-def test_a_client_without_one_of_its_rights_is_told_which(
+def test_a_client_without_one_of_its_rights_says_which(
     broker: Secured, topic: str, client: Client, scene: Scene, lacking: Right
 ) -> None:
     security = security_of(broker, client.mechanisms[1], user_of(scene, lacking))
