@@ -61,7 +61,7 @@ def test_a_checkpoint_that_is_not_there_is_an_error_with_a_sentence(spark: Any, 
             Checkpoint("viewfs://elsewhere/run", session).batches("offsets")
 
 
-def test_every_reader_tells_when_a_file_was_written(
+def test_every_reader_knows_when_a_file_was_written(
     spark: Any, viewfs: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     (tmp_path / "commits").mkdir()

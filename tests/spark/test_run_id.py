@@ -137,7 +137,7 @@ def test_rows_where_none_were_are_refused_and_none_again_are_skipped(daemon: Dae
         write(daemon, run_id, named(run_id))
 
 
-def test_rows_that_name_their_topics_are_told_apart_by_the_name_of_their_output(daemon: Daemon, run_id: str) -> None:
+def test_rows_that_name_their_topics_are_distinguished_by_the_name_of_their_output(daemon: Daemon, run_id: str) -> None:
     first = [{"topic": "totals", "value": f"{run_id} {number}"} for number in range(4)]
     second = [{"topic": "alerts", "value": f"{run_id} {number}"} for number in range(4)]
     write(daemon, run_id, first, topic=None)

@@ -37,7 +37,7 @@ def postgres() -> Iterator[Postgres]:
     yield from started()
 
 
-def test_a_query_goes_on_through_ten_take_overs(
+def test_a_query_continues_through_ten_take_overs(
     spark: Any, postgres: Postgres, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """It never ends, each partition's copy has what was committed, once and in order, and nothing else, and the group's
