@@ -109,7 +109,7 @@ def test_it_is_stopped_with_ctrl_c_or_sigterm(dsn: str, broker: Broker, how: sig
         assert (process.returncode, errors) == (0, "")
 
 
-def test_an_end_says_what_happened_is_kept_and_is_told_by_status(dsn: str, broker: Broker) -> None:
+def test_an_end_says_what_happened_is_kept_and_is_shown_by_status(dsn: str, broker: Broker) -> None:
     call("install", dsn)
     produce(dsn, "lost", "no-such")
     said = call("run", dsn, "-b", broker.bootstrap_servers, code=2)
@@ -132,7 +132,7 @@ def test_a_database_that_cannot_be_reached_is_one_sentence(dsn: str, sentence: s
         assert said.startswith("oncelog: the database: ") and sentence in said and said.count("\n") == 1
 
 
-def test_a_server_without_logical_decoding_is_told_how_to_have_it(broker: Broker) -> None:
+def test_a_server_without_logical_decoding_is_answered_with_how_to_have_it(broker: Broker) -> None:
     with open_directory() as place:
         server = Postgres(place / "data", need_programs(), {"wal_level": "replica", "fsync": "off"})
         try:

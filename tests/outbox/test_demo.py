@@ -26,7 +26,7 @@ def test_money_arrives_to_the_cent_whatever_is_killed_and_with_auto_commit_it_do
     assert auto_commit["doubled"] > 0 and auto_commit["wrong_accounts"] > 0
 
 
-def test_a_machine_without_postgresql_is_told_what_to_install(
+def test_a_machine_without_postgresql_is_answered_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(show, "find_programs", lambda: None)

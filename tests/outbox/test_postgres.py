@@ -413,7 +413,7 @@ async def test_another_target_ends_the_relay(shop: Shop) -> None:
         assert "it is another target than before" in await shop.refused(bootstrap=other.bootstrap_servers)
 
 
-async def test_another_database_behind_the_same_name_ends_the_relay_and_fences_nobody(
+async def test_another_database_behind_the_same_name_ends_the_relay_and_fences_no_relay(
     server: Postgres, broker: Broker
 ) -> None:
     shop, other = await made(server, broker, "poll"), await made(server, broker, "poll")

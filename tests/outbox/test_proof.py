@@ -68,7 +68,7 @@ def test_each_kind_of_failure_of_ours_is_one(name: str) -> None:
     assert not found_of(AT_LEAST_ONCE, failed).is_bad
 
 
-def test_a_loss_that_is_not_told_is_a_failure() -> None:
+def test_a_loss_that_is_not_reported_is_a_failure() -> None:
     lost = replace(CLEAN, only_in_kafka=3, lost_by_database=3)
     assert found_of("wal", lost, "").is_bad and not found_of("wal", lost, "commits were lost").is_bad
 

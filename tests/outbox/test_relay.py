@@ -180,7 +180,7 @@ async def test_anothers_open_transaction_hides_no_position(broker: Broker) -> No
     assert await committed(broker.bootstrap_servers) == [*VALUES, "d1"]
 
 
-async def test_places_without_events_move_the_position_before_the_database_is_told(
+async def test_places_without_events_move_the_position_before_the_database_is_notified(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "_STORE_S", 0.0)
@@ -298,7 +298,7 @@ async def test_a_relay_that_does_not_begin_fences_none_that_runs(broker: Broker)
     assert await committed(broker.bootstrap_servers) == [*VALUES, "d1"]
 
 
-async def test_a_target_without_the_position_of_a_slot_that_was_read_is_refused_unless_told(broker: Broker) -> None:
+async def test_a_target_without_the_position_of_a_slot_that_was_read_is_refused_unless_allowed(broker: Broker) -> None:
     database = filled()
     database.confirmed = 130
     async with running(broker, database) as found:

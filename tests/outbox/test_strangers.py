@@ -288,7 +288,7 @@ LEGITIMATE: dict[str, tuple[Acts, str, str]] = {
 
 @pytest.mark.parametrize("command", [installs, serves])
 @pytest.mark.parametrize("case", LEGITIMATE)
-def test_what_is_legitimate_goes_on_and_may_be_repeated(
+def test_what_is_legitimate_works_and_may_be_repeated(
     server: Postgres, case: str, command: Callable[[str], Awaitable[None]]
 ) -> None:
     acts, role, options = LEGITIMATE[case]
