@@ -60,7 +60,7 @@ def test_the_diagram_shows_every_move_of_the_table() -> None:
 # --- between two turns ------------------------------------------------------------------------------------------------
 
 
-def test_a_fetch_whose_session_went_on_before_its_first_slice_leaves_it_to_the_later_one() -> None:
+def test_a_fetch_whose_session_moved_on_before_its_first_slice_leaves_it_to_the_later_one() -> None:
     """Its records are not in the page cache, and this turn has no time left to wait for them."""
     broker, topic_id = started()
     append(broker, TOPIC)

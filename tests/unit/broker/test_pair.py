@@ -169,7 +169,7 @@ def test_a_leader_that_hands_over_says_so_before_its_clients_ask(pair: Pair) -> 
     assert pair.ask(pair.standby, MetadataRequest(topics=[]), 12).controller_id == 2
 
 
-def test_a_share_group_begins_at_the_leader_and_goes_on_at_the_next_one(pair: Pair) -> None:
+def test_a_share_group_begins_at_the_leader_and_continues_at_the_next_one(pair: Pair) -> None:
     """Its coordinator makes the topic of states: no node does ahead, and one that stands by sends members away."""
     _create(pair, pair.leader, "topic")
     pair.until(lambda: _has_topic(pair.standby, "topic"))

@@ -60,7 +60,7 @@ def test_a_standby_is_ready_while_it_follows() -> None:
     assert "node 2, which has led for 61.0 s" in standing.told["message"]
 
 
-def test_what_leads_is_ready_however_long_it_followed_nobody() -> None:
+def test_what_leads_is_ready_however_long_it_did_not_follow() -> None:
     scene = Scene()
     scene.standing.lead(scene.roster, 4, OTHERS, Free.OVER, ENDS.at)
     scene.time.advance(60_000)

@@ -151,7 +151,7 @@ def test_all_records_may_be_deleted_and_offsets_continue() -> None:
     assert (answer.log_start_offset, answer.high_watermark) == (3, 4)
 
 
-def test_a_repetition_is_not_told_what_a_kill_can_still_undo() -> None:
+def test_a_repetition_is_not_answered_with_what_a_kill_can_still_undo() -> None:
     """The first request may have lost its connection: the second must not answer that the topic is there already, or
     gone.
     """

@@ -82,7 +82,7 @@ def test_without_sources_the_names_and_the_defaults_are_listed(monkeypatch: pyte
     assert "\n  linger_ms = 5 (milliseconds)\n" in (oncelog.Producer.__doc__ or "")
 
 
-def test_nothing_is_read_before_somebody_asks() -> None:
+def test_nothing_is_read_before_it_is_asked_for() -> None:
     """The import of the clients, which programs pay for, makes no such text."""
     program = (
         "import sys; from oncelog import Admin, Consumer, Producer; name = 'oncelog.client.values.option_help'\n"

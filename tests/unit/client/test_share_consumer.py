@@ -158,7 +158,7 @@ def test_implicit_acknowledgement_leaves_the_program_nothing_to_say() -> None:
     run_virtually(leader.broker, main)
 
 
-def test_each_partition_of_a_commit_has_its_outcome_and_the_hook_hears_of_all() -> None:
+def test_each_partition_of_a_commit_has_its_outcome_and_the_hook_gets_all() -> None:
     leader = ShareLeader(partitions=2)
     leader.deliveries.append([records(0, 2), records(7, 1, partition=1)])
     leader.codes += [ErrorCode.INVALID_RECORD_STATE, 0]
@@ -399,7 +399,7 @@ def test_a_close_ends_by_its_deadline_and_each_commit_has_an_outcome() -> None:
     run_virtually(leader.broker, main)
 
 
-def test_a_poll_that_waits_is_told_of_the_close_and_another_one_of_the_first() -> None:
+def test_a_poll_that_waits_fails_at_the_close_and_another_one_because_of_the_first() -> None:
     leader = ShareLeader()
 
     async def main() -> None:

@@ -46,7 +46,7 @@ def test_a_session_names_its_partitions_once() -> None:
     run_virtually(leader.broker, main)
 
 
-def test_after_a_session_has_ended_its_acknowledgements_fail_and_a_new_one_goes_on() -> None:
+def test_after_a_session_has_ended_its_acknowledgements_fail_and_a_new_one_continues() -> None:
     leader = ShareLeader()
     leader.deliveries += [[records(0, 1)], [records(0, 1, delivery_count=2)]]
 
@@ -112,7 +112,7 @@ def test_what_no_request_for_records_will_carry_goes_by_itself() -> None:
     run_virtually(leader.broker, main)
 
 
-def test_a_lost_connection_fails_what_was_on_its_way_and_the_next_session_goes_on() -> None:
+def test_a_lost_connection_fails_what_was_on_its_way_and_the_next_session_continues() -> None:
     leader = ShareLeader()
     leader.deliveries.append([records(0, 1)])
 

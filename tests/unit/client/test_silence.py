@@ -57,7 +57,7 @@ def test_a_client_that_opens_before_silence_gives_up_at_the_deadline_of_its_opti
 
 @each_client
 @pytest.mark.parametrize("stopped_s", [12.0, 35.0])
-def test_a_client_opens_when_a_broker_goes_on_that_was_stopped(kind: str, stopped_s: float) -> None:
+def test_a_client_opens_when_a_stopped_broker_resumes(kind: str, stopped_s: float) -> None:
     broker = ScriptedBroker(OF_A_MEMBER)
     broker.reads = False
 

@@ -36,7 +36,7 @@ async def test_records_and_their_position_are_committed_together(database: Datab
     assert (database.results(), database.offsets()) == ([b"0", b"1", b"2"], {PLACE: 3})
 
 
-async def test_another_instance_goes_on_where_the_table_says(database: Database) -> None:
+async def test_another_instance_continues_where_the_table_says(database: Database) -> None:
     logs = {PLACE: Partition(b"0", b"1", b"2")}
     first = Instance(database, logs)
     await first.process(await first.next())
@@ -105,7 +105,7 @@ async def test_without_any_start_nothing_is_read(database: Database) -> None:
 # --- what may happen --------------------------------------------------------------------------------------------------
 
 
-async def test_of_two_instances_with_the_same_records_one_writes_them_and_both_go_on(database: Database) -> None:
+async def test_of_two_instances_with_the_same_records_one_writes_them_and_both_continue(database: Database) -> None:
     logs = {PLACE: Partition(b"0", b"1", b"2", b"3")}
     fast, slow = Instance(database, logs), Instance(database, logs)
     mine, theirs = await fast.next(), await slow.next()

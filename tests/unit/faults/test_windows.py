@@ -273,7 +273,7 @@ def test_window_8_a_late_record_of_an_aborted_transaction_is_committed_with_the_
     assert committed(broker) == [*([] if is_refused else ["of the aborted one"]), "of the next"]
 
 
-def test_window_8_late_partitions_open_a_transaction_that_version_1_cannot_tell_from_a_new_one() -> None:
+def test_window_8_late_partitions_open_a_transaction_that_version_1_cannot_distinguish_from_a_new_one() -> None:
     """It holds readers up until its timeout, as in Apache Kafka; version 2 has no such request to come late."""
     broker, writer = opened(V1, 0)
     late = plant(broker, Point.REQUEST, Action.DUPLICATE, Selector(ApiKey.ADD_PARTITIONS_TO_TXN))

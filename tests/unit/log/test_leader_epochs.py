@@ -42,7 +42,7 @@ def test_an_epoch_ends_where_the_first_record_of_a_later_one_is_and_is_answered_
 
 
 @given(lives)
-def test_it_is_what_the_records_tell_and_that_a_new_leadership_has_begun(counts: list[int]) -> None:
+def test_it_follows_from_the_records_and_says_that_a_new_leadership_has_begun(counts: list[int]) -> None:
     history, records = lived(counts)
     latest = STEP * (len(counts) - 1)
     read = read_from(records, 0)

@@ -187,7 +187,7 @@ def test_dump_and_map_show_what_the_files_would(tables: Tables, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("command", ["dump", "map"])
-def test_partition_that_is_not_there_is_told_with_those_that_are(tables: Tables, command: str) -> None:
+def test_partition_that_is_not_there_is_reported_with_those_that_are(tables: Tables, command: str) -> None:
     result = tables.log(command, "nothing-0")
     assert result.exit_code == 2
     assert PARTITION in result.output

@@ -200,7 +200,7 @@ def person(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @rows("command, arguments", list(DESTROYING.items()))
-def test_what_destroys_asks_on_a_terminal_and_changes_nothing_unless_it_is_told_to(
+def test_what_destroys_asks_on_a_terminal_and_changes_nothing_unless_confirmed(
     command: str, arguments: tuple[str, ...], person: None, nothing_listens: str
 ) -> None:
     """No is the default; --yes is not asked, nor is a dry run."""

@@ -175,7 +175,7 @@ def test_without_space_rows_wait_and_are_taken_in_their_order_once_there_is_some
     assert world.reasons == ["there is no topic missing"]
 
 
-def test_rows_of_which_nobody_is_told_are_found_by_looking() -> None:
+def test_rows_without_a_notification_are_found_by_looking() -> None:
     world = World()
     world.commit(world.row(b"1", partition=0), is_told=False)
     assert world.values() == []

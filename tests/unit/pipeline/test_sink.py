@@ -161,7 +161,7 @@ def test_what_a_killed_driver_has_left_is_removed_by_the_next_one_of_any_query(t
         assert not spools[0].exists()
 
 
-def test_a_spool_of_another_machine_or_of_nobody_is_left_alone(tmp_path: Path) -> None:
+def test_a_spool_of_another_machine_or_without_an_owner_is_left_alone(tmp_path: Path) -> None:
     for name, owner in (
         ("elsewhere", '{"machine": "other", "process": 1, "started": "0"}'),
         ("torn", "{"),

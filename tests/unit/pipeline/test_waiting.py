@@ -50,7 +50,7 @@ def test_brokers_are_asked_once_in_five_seconds_and_for_owners_once_in_thirty() 
     assert (brokers.looks, len(brokers.described)) == (6, 1)
 
 
-def test_a_last_stable_offset_that_moves_is_waited_for_by_nobody() -> None:
+def test_a_last_stable_offset_that_moves_is_not_waited_for() -> None:
     """Transactions that follow each other move it, each of them open when the brokers are asked."""
     brokers = FakeBrokers()
     clock_ms = [0]

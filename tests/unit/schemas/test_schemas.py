@@ -86,7 +86,7 @@ def test_a_schema_is_read_with_those_that_it_refers_to(small: SmallRegistry) -> 
         (framed(1, b"\x02\x00\x00"), FormatError, "1 bytes are left"),
     ],
 )
-def test_bytes_that_are_no_record_of_a_schema_are_told_apart(
+def test_bytes_that_are_no_record_of_a_schema_are_recognised(
     small: SmallRegistry, data: bytes, error: type[Exception], sentence: str
 ) -> None:
     registry = SchemaRegistry(small.url)

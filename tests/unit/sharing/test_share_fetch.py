@@ -189,7 +189,7 @@ def test_a_client_that_has_left_acquires_nothing() -> None:
     assert not world.broker.broker.purgatory.waiting_count
 
 
-def test_a_fetch_whose_session_goes_on_without_it_acquires_nothing() -> None:
+def test_a_fetch_whose_session_moves_on_without_it_acquires_nothing() -> None:
     """Its client has sent another request, perhaps on another connection, and does not wait for this one."""
     world = World()
     member = world.member()

@@ -63,7 +63,7 @@ def test_a_member_needs_to_read_its_group_and_each_topic() -> None:
     assert errors(member.acknowledge({world.keys[0]: [(0, 1, [ACCEPT])]})) == {world.keys[0]: ErrorCode.NONE}
 
 
-def test_a_group_that_may_not_be_read_is_not_told_from_one_without_an_id() -> None:
+def test_a_group_that_may_not_be_read_is_not_distinguished_from_one_without_an_id() -> None:
     """Kafka too looks at the id first."""
     world = World(*_AUTHORIZED)
     assert alice(world).fetch(world.keys, group_id=None).error_code == ErrorCode.INVALID_REQUEST
@@ -108,7 +108,7 @@ def set_share_version(world: World, level: int, upgrade_type: int) -> None:
 
 
 @pytest.mark.interpreted
-def test_a_request_for_many_partitions_makes_nobody_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_for_many_partitions_makes_no_other_request_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted in slices, in several turns, and every one is served."""
     monkeypatch.setattr(slices, "ELEMENTS_A_TURN", 20)
     monkeypatch.setattr(slices, "_LEFT_TO_NEW_WORK", 10)
@@ -145,7 +145,7 @@ def test_a_client_may_leave_while_its_partitions_are_counted(monkeypatch: pytest
 @pytest.mark.interpreted
 @pytest.mark.parametrize("turns", range(16))
 @pytest.mark.parametrize("epoch", [-1, 2])
-def test_a_session_may_go_on_while_a_request_is_in_slices(
+def test_a_session_may_move_on_while_a_request_is_in_slices(
     monkeypatch: pytest.MonkeyPatch, epoch: int, turns: int
 ) -> None:
     """A request that is overtaken, or whose session is closed, acquires nothing and leaves nothing in use."""

@@ -386,7 +386,7 @@ def test_a_state_that_cannot_be_is_refused(batches: list[tuple[int, int, int, in
     assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_what_is_read_back_goes_on_without_locks() -> None:
+def test_a_state_that_is_read_back_has_no_locks() -> None:
     """Available records come first, terminal ones never again, and the start offset has moved over those before."""
     share = partition(5, (5, 9, ACKNOWLEDGED, 1), (10, 14, AVAILABLE, 3), (15, 20, ARCHIVED, 5))
     assert (share.start_offset, share.next_fetch_offset, share.delivery_complete_count) == (10, 10, 6)

@@ -32,7 +32,7 @@ class Watched(World):
         return errors(member.acknowledge({self.keys[0]: [(first_offset, last_offset, [ACCEPT])]}))[self.keys[0]]
 
 
-def test_a_late_acknowledgement_is_told_with_its_lateness_its_lock_and_what_to_change() -> None:
+def test_a_late_acknowledgement_is_reported_with_its_lateness_its_lock_and_what_to_change() -> None:
     """ShareAcknowledge reports it for the records that the member had held."""
     world = Watched()
     member = world.holding()
@@ -46,7 +46,7 @@ def test_a_late_acknowledgement_is_told_with_its_lateness_its_lock_and_what_to_c
         assert what in found.change
 
 
-def test_a_late_acknowledgement_in_a_fetch_is_told_too() -> None:
+def test_a_late_acknowledgement_in_a_fetch_is_reported_too() -> None:
     """Most clients send theirs with the next fetch."""
     world = Watched()
     member = world.holding(1)
@@ -56,7 +56,7 @@ def test_a_late_acknowledgement_in_a_fetch_is_told_too() -> None:
     assert [(each.kind, "record 0 of" in each.seen) for each in world.findings] == [("late-acknowledgement", True)]
 
 
-def test_acknowledgements_within_the_lock_are_not_told() -> None:
+def test_acknowledgements_within_the_lock_are_not_reported() -> None:
     """Up to its last millisecond, in parts, and with a release in between."""
     world = Watched()
     member = world.holding()
@@ -83,7 +83,7 @@ def test_a_renewed_lock_counts_from_its_renewal() -> None:
     assert "record 1 of partition 0 7 ms after" in found.seen
 
 
-def test_what_is_refused_for_another_reason_is_not_told() -> None:
+def test_what_is_refused_for_another_reason_is_not_reported() -> None:
     """Acknowledged twice, held by another member, or never held: also when every lock would be over by now."""
     world = Watched()
     member, other = world.holding(3), world.member("other")

@@ -119,7 +119,7 @@ def _rows(log: SharedLog) -> list[ChunkRow]:
 
 
 @pytest.mark.parametrize("max_bytes", [1, SIZE // 3, SIZE])
-def test_of_a_reader_that_goes_on_the_next_chunks_are_asked_for_ahead_once(max_bytes: int) -> None:
+def test_the_next_chunks_of_a_reader_that_continues_are_prefetched_once(max_bytes: int) -> None:
     reading = Reading()
     log = reading.log(0, 12)
     offset = waits = 0
@@ -158,7 +158,7 @@ def test_a_replay_asks_ahead_and_gives_every_batch_once() -> None:
     assert waits <= 4
 
 
-def test_what_somebody_waits_for_goes_before_what_is_asked_for_ahead_and_logs_take_turns() -> None:
+def test_what_is_waited_for_comes_before_what_is_prefetched_and_logs_take_turns() -> None:
     reading = Reading(fetched_bytes=400 * SIZE)
     ahead, many, one = reading.log(0, 30), reading.log(1, 30), reading.log(2, 1)
     _read(ahead, 0)
@@ -291,7 +291,7 @@ def _spoil_a_bit(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("spoil", [_spoil_a_bit, lambda body: body[:-1], lambda body: b""])
-def test_a_chunk_that_is_not_what_was_written_is_damaged_for_whoever_asks(spoil: Callable[[bytes], bytes]) -> None:
+def test_a_chunk_that_is_not_what_was_written_is_damaged_for_every_reader(spoil: Callable[[bytes], bytes]) -> None:
     reading = Reading()
     log = reading.log(0, 3)
     damaged = _rows(log)[1]

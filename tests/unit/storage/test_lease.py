@@ -90,7 +90,7 @@ def world() -> Generator[tuple[Database, VirtualTime]]:
 World = tuple[Database, VirtualTime]
 
 
-def test_nobody_waits_for_a_lease_that_nobody_has(world: World) -> None:
+def test_no_start_waits_for_a_lease_that_is_free(world: World) -> None:
     database, time = world
     candidate = Candidate(database, time, "one")
     taken = candidate.take()
@@ -269,7 +269,7 @@ def test_a_round_behind_one_that_the_database_has_lost_is_not_added_and_not_take
     assert list(database.journal) == [1]
 
 
-def test_a_start_after_lost_rounds_hears_of_it_though_the_database_is_where_it_was(world: World) -> None:
+def test_a_start_after_lost_rounds_knows_of_it_though_the_database_is_where_it_was(world: World) -> None:
     """Server and timeline are the same after a backup of the database's files was restored."""
     database, time = world
     statements = Candidate(database, time, "one").statements
@@ -295,7 +295,7 @@ def test_a_start_hears_that_the_database_is_elsewhere_until_it_has_followed(worl
     assert not Candidate(database, time, "three").take().is_elsewhere
 
 
-def test_a_lease_of_earlier_is_not_free_before_whoever_led_until_now_has_found_out(world: World) -> None:
+def test_a_restored_lease_is_not_free_before_the_last_leader_has_noticed(world: World) -> None:
     """A standby of PostgreSQL is promoted, whose tables say that the lease is that of the candidate, or free. The owner
     reads on until it asks.
     """
@@ -342,7 +342,7 @@ def test_a_lease_that_ran_out_before_the_database_moved_is_not_renewed(world: Wo
     assert keeper.is_ours is not is_over
 
 
-def test_a_lease_that_ran_out_goes_on_where_the_database_is_the_same(world: World) -> None:
+def test_a_lease_that_ran_out_is_kept_where_the_database_is_the_same(world: World) -> None:
     database, time = world
     tables = FakeTables(database, time, time, Random(1))
     owner = Candidate(database, time, "one", tables=tables)

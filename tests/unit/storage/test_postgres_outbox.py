@@ -93,7 +93,7 @@ async def test_a_round_with_rows_that_is_sent_again_is_written_once() -> None:
         assert await _waiting(statements) == []
 
 
-async def test_a_row_that_somebody_else_has_deleted_ends_the_broker_and_is_not_taken_for_a_lost_round() -> None:
+async def test_a_row_that_another_session_has_deleted_ends_the_broker_and_is_not_taken_for_a_lost_round() -> None:
     """Its record has an offset by then. The rows that were to be deleted with it stay."""
     dsn, schema = new_schema()
     async with _statements(dsn, schema) as statements, _connection(dsn, schema) as sql:

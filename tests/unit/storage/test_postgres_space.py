@@ -54,7 +54,7 @@ async def test_a_refused_round_has_not_happened_and_its_connection_is_as_good_as
 
 
 @pytest.mark.parametrize("table", ["oncelog_journal_0", "oncelog_chunk"])
-async def test_a_store_goes_on_once_there_is_space(table: str) -> None:
+async def test_a_store_works_again_once_there_is_space(table: str) -> None:
     """A round or a checkpoint is refused: appends fail, nothing that was acknowledged is lost, and nothing has
     failed."""
     dsn, schema = new_schema()

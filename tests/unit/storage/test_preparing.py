@@ -69,7 +69,7 @@ async def _refusal(answer: bytes, context: ssl.SSLContext | None, query: str) ->
     return refused.value
 
 
-async def test_a_certificate_that_nobody_known_has_signed_is_not_taken_for_a_wrong_dsn(tmp_path: Path) -> None:
+async def test_a_certificate_from_an_unknown_issuer_is_not_taken_for_a_wrong_dsn(tmp_path: Path) -> None:
     ours, others = trustme.CA(), trustme.CA()
     ours.cert_pem.write_to_path(tmp_path / "ours.pem")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

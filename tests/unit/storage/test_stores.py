@@ -382,7 +382,7 @@ def test_what_a_start_replays_is_left_alone_while_more_is_compacted_already(name
 
 
 @every_store
-def test_compaction_reads_all_frames_and_keeps_a_batch_that_nobody_can_read(name: str) -> None:
+def test_compaction_reads_all_frames_and_keeps_a_batch_that_cannot_be_decoded(name: str) -> None:
     """It stays byte for byte, is reported once with its offset, and keeps no other batch from being compacted."""
     stored = Stored(name, segment_bytes=2_000)
     sent = [(codec, shape) for shape in ("two frames", "the first of two", "one frame") for codec in COMPRESSING]
@@ -458,7 +458,7 @@ def test_a_topic_that_is_made_again_inherits_nothing(name: str) -> None:
 
 
 @every_store
-def test_retention_takes_the_newest_segment_too_once_all_of_it_is_due_and_offsets_go_on(name: str) -> None:
+def test_retention_takes_the_newest_segment_too_once_all_of_it_is_due_and_offsets_continue(name: str) -> None:
     stored = Stored(name, retention_ms=1_000)
     stored.append(batch(3, timestamp=stored.clock.wall_ms() - 5_000))
     stored.append(batch(1, timestamp=stored.clock.wall_ms()))

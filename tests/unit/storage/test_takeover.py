@@ -54,7 +54,7 @@ def facts_of(stored: Stored, log: PartitionLog) -> list[object]:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", STORES)
 @pytest.mark.parametrize("seed", range(12))
-def test_the_next_broker_has_what_was_acknowledged_and_goes_on_and_the_one_before_does_not(
+def test_the_next_broker_has_what_was_acknowledged_and_continues_and_the_one_before_does_not(
     name: str, seed: int
 ) -> None:
     stored = Stored(name, segment_bytes=700)

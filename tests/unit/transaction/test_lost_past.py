@@ -27,7 +27,7 @@ class IdsOfTwoPasts(CountingIds):
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_producer_of_the_lost_past_can_neither_go_on_nor_end_anything_until_it_is_given_a_new_id(
+def test_a_producer_of_the_lost_past_can_neither_continue_nor_end_anything_until_it_is_given_a_new_id(
     version: int,
 ) -> None:
     """Its next end would be taken for a retry of an earlier one, whose records are gone."""
@@ -53,7 +53,7 @@ def test_its_successor_has_an_id_that_was_never_given_out() -> None:
     assert (again.producer_id, again.producer_epoch) == (new.producer_id, 1)
 
 
-def test_an_idempotent_producer_of_today_is_nobody_from_before() -> None:
+def test_an_idempotent_producer_of_today_is_not_taken_for_an_earlier_one() -> None:
     broker = VirtualBroker()
     ids = broker.broker.transactions._producer_ids
     restored(broker)

@@ -9,7 +9,7 @@ ACCEPTED = [Acknowledged(0, 0, is_renewal=False)]
 SHARED = SharedBy("jobs", "member", "pictures", 0)
 
 
-def test_a_share_group_of_a_program_that_writes_in_transactions_is_told() -> None:
+def test_a_share_group_of_a_program_that_writes_in_transactions_is_reported() -> None:
     """Its acknowledgements are in no transaction."""
     scene = Scene()
     scene.witness.on_transactional_produce(scene.sender("resizer"), ["thumbnails"])
@@ -37,7 +37,7 @@ def test_the_default_names_of_a_library_are_one_program() -> None:
     ],
     ids=["another program writes", "its own output is read", "a renewal ends nothing"],
 )
-def test_where_no_result_can_be_written_twice_nothing_is_told(
+def test_where_no_result_can_be_written_twice_nothing_is_reported(
     writer: str, topic: str, acknowledged: list[Acknowledged]
 ) -> None:
     scene = Scene()
@@ -46,7 +46,7 @@ def test_where_no_result_can_be_written_twice_nothing_is_told(
     assert scene.findings == ()
 
 
-def test_a_program_without_transactions_is_not_told() -> None:
+def test_a_program_without_transactions_is_not_reported() -> None:
     """A program whose producer is gone is not reported either."""
     scene = Scene()
     scene.witness.on_acknowledged(scene.sender("resizer"), SHARED, ACCEPTED, 30_000)
