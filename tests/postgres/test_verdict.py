@@ -116,7 +116,7 @@ def test_each_kind_of_failure_is_one(name: str) -> None:
     assert found_of("kills", replace(RIGHT, **{name: 1})).is_bad
 
 
-def test_a_loss_must_be_said_and_readers_told() -> None:
+def test_a_loss_must_be_reported_and_readers_notified() -> None:
     gone = replace(RIGHT, gone=1, unseen=4)
     assert not found_of("lost", gone, TOLD, ("it went back",)).is_bad
     assert found_of("lost", gone, QUIET, ("it went back",)).is_bad
