@@ -86,7 +86,7 @@ def test_what_the_page_says_to_write_gives_every_picture_and_link_an_address(tmp
     assert f"pictures: {len(pictures)}" in release_check.presentable(metadata, "v0.2.0")
 
 
-def test_the_client_of_this_tree_tells_brokers_the_next_version_and_another_is_refused() -> None:
+def test_the_client_of_this_tree_sends_brokers_the_next_version_and_another_is_refused() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     client = (ROOT / release_check.CLIENT).read_text(encoding="utf-8")
     assert release_check.VERSION.search(changelog)[1] in release_check.announced(client, changelog)

@@ -284,7 +284,7 @@ def test_a_time_in_the_broker_says_of_which_clock_it_is() -> None:
     _none(found)
 
 
-def test_nobody_imports_the_tests() -> None:
+def test_no_code_imports_the_tests() -> None:
     found = []
     for name, path in _written(*PACKAGES):
         found += [f"{name}:{line}" for line, module in _imports(path) if module.partition(".")[0] == "tests"]

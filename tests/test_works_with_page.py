@@ -26,7 +26,7 @@ def test_nothing_on_the_page_has_failed() -> None:
     assert set(results) - set(heads) == {"passed", "–"} and "**" not in PAGE, WRITE
 
 
-def test_a_table_tells_what_passed_failed_and_was_not_run(tmp_path: Path) -> None:
+def test_a_table_shows_what_passed_failed_and_was_not_run(tmp_path: Path) -> None:
     results = tmp_path / "results.xml"
     results.write_text(
         """<testsuites><testsuite>
