@@ -124,7 +124,7 @@ async def test_a_flush_in_a_transaction_raises_what_has_failed_it(daemon: Daemon
                 raise AssertionError("the flush has raised it")
 
 
-async def test_failures_that_are_not_asked_for_are_not_kept_without_end(daemon: Daemon) -> None:
+async def test_failures_that_are_not_read_are_not_kept_without_end(daemon: Daemon) -> None:
     topic = await small_topic(daemon)
     async with Producer(daemon.bootstrap, batch_size=1) as producer:
         for _ in range(1_100):

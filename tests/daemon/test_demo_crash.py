@@ -42,7 +42,7 @@ def test_prepare_commit_on_disk_decides_and_nothing_before_it_does() -> None:
 
 
 @pytest.mark.slow
-def test_it_draws_each_step_and_waits_when_asked() -> None:
+def test_it_draws_each_step_and_waits_with_its_option() -> None:
     answer = run("--step", typed="\n" * 10)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.count("press Enter to continue") == 10

@@ -114,7 +114,7 @@ def test_detail_13_a_duplicate_of_the_last_five_batches_gets_its_old_offset_and_
     assert list_offset(broker, -1).offset == 6
 
 
-def test_detail_14_a_marker_of_the_same_epoch_keeps_the_sequences_and_one_of_a_higher_epoch_begins_again() -> None:
+def test_detail_14_a_marker_of_the_same_epoch_keeps_the_sequences_and_one_of_a_higher_epoch_resets_them() -> None:
     """The first is transaction.version 1, the second transaction.version 2."""
     producer = Producer(broker_with_topic("oncelog.feature.transaction.version=1")).init()
     for sequence in range(2):

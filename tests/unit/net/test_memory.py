@@ -91,7 +91,7 @@ def fill(sender: Sender, size: int) -> None:
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(0))
 def test_large_requests_stay_within_the_bound_and_all_end(sizes: list[int], seed: int) -> None:
-    """None is closed while all of them move, in any order of arrival, and each is read to its end."""
+    """All stay open while all of them move, in any order of arrival, and each is read to its end."""
     source = Random(seed)
     room = Room(10 * MIB)
     senders = [room.sender(size * MIB) for size in sizes]
