@@ -115,6 +115,7 @@ class TablesStore:
         self.space = Space()
         self.outages = Outages()
         self.tables = HeldTables(database, self.scheduler, self.clock)
+        database.attendant = None  # the broker that had the lease was killed
         opening = Slices(self.scheduler).run_own(
             open_store(
                 self.tables,
