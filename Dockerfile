@@ -45,7 +45,7 @@ RUN set -e; \
         [ "$missing" = ' ' ] || { apt-get update && apt-get install -y --no-install-recommends $missing; }; \
     fi; \
     python3 -m venv /opt/build
-COPY pyproject.toml hatch_build.py pyspark_oncelog.py README.md LICENSE NOTICE ./
+COPY pyproject.toml hatch_build.py pyspark_oncelog.py pytest_oncelog.py README.md LICENSE NOTICE ./
 COPY oncelog oncelog
 ARG VERSION=
 ENV SETUPTOOLS_SCM_PRETEND_VERSION_FOR_ONCELOG=$VERSION

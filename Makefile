@@ -118,8 +118,8 @@ fuzz: $(VENV)/.test ## prove: Look for bytes that break the broker (SEED=, SECON
 
 .PHONY: check
 check: $(VENV)/.dev ## change: Lint, format, types, import contracts, house rules, links between the pages
-	$(BIN)/ruff check $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
-	$(BIN)/ruff format --check $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
+	$(BIN)/ruff check $(PACKAGES) tests hatch_build.py pyspark_oncelog.py pytest_oncelog.py
+	$(BIN)/ruff format --check $(PACKAGES) tests hatch_build.py pyspark_oncelog.py pytest_oncelog.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(SITE)
@@ -127,8 +127,8 @@ check: $(VENV)/.dev ## change: Lint, format, types, import contracts, house rule
 
 .PHONY: format
 format: $(VENV)/.dev ## change: Format and fix what ruff can fix
-	$(BIN)/ruff check --fix $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
-	$(BIN)/ruff format $(PACKAGES) tests hatch_build.py pyspark_oncelog.py
+	$(BIN)/ruff check --fix $(PACKAGES) tests hatch_build.py pyspark_oncelog.py pytest_oncelog.py
+	$(BIN)/ruff format $(PACKAGES) tests hatch_build.py pyspark_oncelog.py pytest_oncelog.py
 
 .PHONY: bench
 bench: $(VENV)/.test ## measure: Measure this broker and its client beside others, and write docs/compare/performance.md (ARGS: the brokers' alone, --quick, --help)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oncelog.client.public import *  # noqa: F403  # a type checker reads the list there
     from oncelog.client.public import __all__ as __all__
+
+    __version__: str
 else:
 
     def __getattr__(name: str) -> Any:
@@ -20,9 +22,11 @@ else:
             names = import_module("oncelog.client.public")
             if name == "__all__" or name in names.__all__:
                 return getattr(names, name)
+        if name == "__version__":
+            return import_module("importlib.metadata").version("oncelog")
         raise AttributeError(f"module 'oncelog' has no attribute {name!r}")
 
     def __dir__() -> list[str]:
         # Not what is imported above for this module's own use.
         own = [name for name, value in globals().items() if name[:2] == "__" or isinstance(value, ModuleType)]
-        return [*own, *__getattr__("__all__")]
+        return [*own, "__version__", *__getattr__("__all__")]

@@ -32,13 +32,14 @@ def test_the_listed_modules_are_compiled_and_no_others() -> None:
 
 
 @in_the_wheel
-def test_site_packages_has_one_name_and_the_wheel_a_platform() -> None:
+def test_site_packages_has_one_package_and_the_wheel_a_platform() -> None:
     installed = distribution("oncelog")
     names = {file.parts[0] for file in installed.files or () if file.parts[0] != ".."}
-    # The module by which Spark finds its format; installed, it may have been compiled to bytecode.
+    # Spark finds its format, and pytest the fixtures, by the modules; installed, they may have been compiled to bytecode.
     assert {name for name in names if not name.endswith(".dist-info")} - {"__pycache__"} == {
         "oncelog",
         "pyspark_oncelog.py",
+        "pytest_oncelog.py",
     }
     wheel = installed.read_text("WHEEL") or ""
     assert "Root-Is-Purelib: false" in wheel and "-none-any" not in wheel

@@ -1,6 +1,5 @@
-"""What is built and installed: one package in site-packages, which no user's folders shadow, and the module by which
-Spark finds its format.
-"""
+"""What is built and installed: one package in site-packages, which folders of the same names do not hide, and the
+modules by which Spark finds its format and pytest its fixtures."""
 
 import os
 import re
@@ -91,9 +90,13 @@ def foreign(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_wheel_holds_one_package_and_all_of_it_and_the_module_that_spark_looks_for(wheel: Path) -> None:
+def test_a_wheel_holds_one_package_and_all_of_it_and_the_modules_that_spark_and_pytest_load(wheel: Path) -> None:
     tracked = {path.relative_to(ROOT).as_posix() for name in FOREIGN for path in (ROOT / name).rglob("*.py")}
-    assert {name.partition("/")[0] for name in files_of(wheel)} == {"oncelog", "pyspark_oncelog.py"}
+    assert {name.partition("/")[0] for name in files_of(wheel)} == {
+        "oncelog",
+        "pyspark_oncelog.py",
+        "pytest_oncelog.py",
+    }
     assert {f"oncelog/{name}" for name in tracked} <= files_of(wheel)
 
 
@@ -152,11 +155,25 @@ def test_an_installed_broker_and_client_work_among_foreign_packages(installed: d
             daemon.terminate()
 
 
+def test_pytest_does_not_rewrite_the_modules_of_an_installed_oncelog(installed: dict[str, str], tmp_path: Path) -> None:
+    """It would rewrite those of every package in a distribution that has a plugin."""
+    (tmp_path / "test_it.py").write_text(
+        "import sys\n\n\ndef test_it(oncelog_broker) -> None:\n"
+        "    loaded = {name: module for name, module in sys.modules.items() if name.partition('.')[0] == 'oncelog'}\n"
+        f"    assert loaded['oncelog'].__file__.startswith({installed['PYTHONPATH']!r})\n"
+        "    assert 'oncelog.broker.assembly' in loaded\n"
+        "    assert {type(module.__loader__).__module__ for module in loaded.values()} == {SOURCES}\n"
+        "SOURCES = '_frozen_importlib_external'\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_it.py"]
+    assert "1 passed" in run(command, tmp_path, installed)
+
+
 def test_clients_import_nothing_that_only_posix_has() -> None:
     lacking = ("fcntl", "grp", "pwd", "resource", "termios", "uvloop")
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({lacking!r}))\n"
-        "import oncelog, oncelog.cli, oncelog.sync, oncelog.testing.plugin\n"
+        "import oncelog, oncelog.cli, oncelog.sync, pytest_oncelog\n"
         "[getattr(module, name) for module in (oncelog, oncelog.sync) for name in dir(module)]"
     )
     run([sys.executable, "-c", code], ROOT)

@@ -6,7 +6,7 @@
         run_my_service(broker.bootstrap_servers)
         assert broker.records("invoices") == ...
 
-Owns: the public names for tests. Installing oncelog registers the fixtures (`plugin`).
+Owns: the public names for tests. Installing oncelog registers the fixtures (`pytest_oncelog`).
 """
 
 from importlib import import_module
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        # On first use: pytest loads the plugin, and so this package, also where no test needs a broker.
+        # On first use: the other modules here are imported without the broker, too.
         if name not in _MODULES:
             raise AttributeError(f"module 'oncelog.testing' has no attribute {name!r}")
         return getattr(import_module(_MODULES[name]), name)
