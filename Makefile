@@ -164,7 +164,7 @@ sim: $(VENV)/.test ## prove: Simulate the log and the whole broker with faults o
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
 # A run with another FIRST or BROKER adds to the results of the one before.
-PROOF := $(BIN)/python -m tests.spark.proof
+PROOF := $(BIN)/python -m tests.proofs spark
 .PHONY: spark-proof
 spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## prove: Faults on Spark's sinks, ours and others, to docs/spark/spark-proof.md (SEEDS=660 FIRST=0: half an hour; BROKER=kafka)
 	@[ '$(FIRST)$(BROKER)' != 0 ] || rm -rf .proof
@@ -178,13 +178,13 @@ spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## prove: Faults on Spar
 .PHONY: outbox-proof
 outbox-proof: $(VENV)/.outbox $(VENV)/.test ## prove: Faults on `oncelog outbox`, counted, to docs/operate/outbox-proof.md (KILLS=100 SEED=1 BROKER=kafka; ARGS='--only kills', ARGS=numbers)
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
-	  $(BIN)/python -m tests.outbox.proof $(if $(filter numbers table,$(ARGS)),,run) $(if $(BROKER),--broker $(BROKER)) \
+	  $(BIN)/python -m tests.proofs outbox $(if $(filter numbers table,$(ARGS)),,run) $(if $(BROKER),--broker $(BROKER)) \
 	    --kills $(or $(KILLS),100) --seed $(or $(SEED),1) --write docs/operate/outbox-proof.md $(ARGS)
 
 .PHONY: postgres-proof
 postgres-proof: $(VENV)/.test ## prove: Faults on a broker with its records in PostgreSQL, counted, to docs/operate/postgres-proof.md (KILLS=30 SEED=1; ARGS='--only kills')
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
-	  $(BIN)/python -m tests.postgres.proof --kills $(or $(KILLS),30) --seed $(or $(SEED),1) \
+	  $(BIN)/python -m tests.proofs postgres --kills $(or $(KILLS),30) --seed $(or $(SEED),1) \
 	    --write docs/operate/postgres-proof.md $(ARGS)
 
 .PHONY: spark-ledger

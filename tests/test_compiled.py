@@ -35,7 +35,7 @@ def test_the_listed_modules_are_compiled_and_no_others() -> None:
 def test_site_packages_has_one_package_and_the_wheel_a_platform() -> None:
     installed = distribution("oncelog")
     names = {file.parts[0] for file in installed.files or () if file.parts[0] != ".."}
-    # Spark finds its format, and pytest the fixtures, by the modules; installed, they may have been compiled to bytecode.
+    # By the modules Spark finds its format and pytest the fixtures; installed, they may have been compiled to bytecode.
     assert {name for name in names if not name.endswith(".dist-info")} - {"__pycache__"} == {
         "oncelog",
         "pyspark_oncelog.py",

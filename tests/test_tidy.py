@@ -97,6 +97,7 @@ READS_LOGS = ("tests/interop/test_secured_mistakes.py", "tests/support/daemon.py
 OF_OTHER_TARGETS = (
     "tests/integration/",
     "tests/interop/",
+    "tests/proofs/spark/",
     "tests/spark/",
     "tests/support/interop.py",
     "tests/support/spark_cluster.py",

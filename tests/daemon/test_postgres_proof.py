@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from oncelog.tools.demo.postgres_server import reachable_programs
-from tests.postgres.proof import partitions, parts, takeovers
-from tests.postgres.proof.clients import LIBRDKAFKA, OWN
-from tests.postgres.proof.world import Say, World
+from tests.proofs.clients.client import LIBRDKAFKA, OWN
+from tests.proofs.nemesis import Say
+from tests.proofs.postgres import partitions, parts, takeovers
+from tests.proofs.postgres.world import World
 from tests.support.networks import ADDRESSES, open_networks, why_no_networks
 from tests.support.postgres import Postgres, need_programs, open_directory
 
@@ -32,7 +33,7 @@ def test_transactions_are_there_once_or_not_at_all_whatever_is_killed() -> None:
     with open_directory() as directory:
         server = Postgres(directory / "data", reachable_programs(need_programs(), directory))
         try:
-            ended = strange(World([server], directory, 1, "proof", KINDS, nodes=2), FAULTS)
+            ended = strange(World([server], directory, 1, "proof", KINDS, count=2), FAULTS)
         finally:
             server.stop("immediate")
     assert ended == []

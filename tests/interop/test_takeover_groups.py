@@ -22,11 +22,10 @@ from oncelog.sync import Admin
 from tests.interop.test_confluentjs import command as confluentjs
 from tests.interop.test_java_group_survival import PROTOCOLS, Readers, reading
 from tests.interop.test_java_share_survival import Members
-from tests.postgres.proof import takeovers
-from tests.postgres.proof.world import World
+from tests.proofs.postgres.world import World
 from tests.support.daemon import Daemon
 from tests.support.interop import GO_PROGRAM, QUICK_GROUPS, finished_while_killed, needs, unique
-from tests.support.patience import PATIENCE_S, SLOW_TIMEOUT_S
+from tests.support.patience import PATIENCE_S, SLOW_TIMEOUT_S, until
 from tests.support.postgres import Postgres, started
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
@@ -52,10 +51,10 @@ class Pair:
         self._killed: Daemon | None = None
 
     def kill(self) -> None:
-        takeovers.await_standbys(self.world)
+        self.world.nodes.await_standbys()
         leader = self._killed = self.world.broker
         leader.kill()
-        takeovers.await_that(lambda: self.world.broker is not leader)
+        until(lambda: self.world.broker is not leader)
 
     def start(self) -> None:
         assert self._killed is not None
@@ -87,7 +86,7 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture
 def pair(postgres: Postgres, tmp_path: Path) -> Iterator[Pair]:
     settings = (*QUICK_GROUPS, "group.share.record.lock.duration.ms=15000")
-    with World([postgres], tmp_path, 1, unique("pair").replace("-", "_"), (), nodes=2, settings=settings).open() as it:
+    with World([postgres], tmp_path, 1, unique("pair").replace("-", "_"), (), count=2, settings=settings).open() as it:
         yield Pair(it)
 
 
@@ -128,7 +127,7 @@ class Polled:
             self._values.update(self._poll())
 
     def await_read(self, wanted: set[str]) -> None:
-        takeovers.await_that(lambda: wanted <= self._values or not self._thread.is_alive())
+        until(lambda: wanted <= self._values or not self._thread.is_alive())
         assert wanted <= self._values
 
     def __enter__(self) -> "Polled":

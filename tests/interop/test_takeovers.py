@@ -1,6 +1,6 @@
 """Clients, unmodified, through ten take-overs between two nodes over one PostgreSQL: they see waits alone.
 
-Their programs are those of `make postgres-proof` and others that print the same lines (tests/postgres/proof): writers
+Their programs are those of `make postgres-proof` and others that print the same lines (tests/proofs/postgres): writers
 in transactions, a copier in a group that commits its offsets with them, and a follower. The leader is killed five
 times, and stopped or asked to step down in between. Kafka Streams has a program of its own.
 
@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.test_kafka_streams import WordCount, both_protocols
-from tests.postgres.proof import takeovers
-from tests.postgres.proof.clients import (
+from tests.proofs.clients.client import (
     AIOKAFKA,
     FRANZ_GO,
     JAVA,
@@ -28,9 +27,10 @@ from tests.postgres.proof.clients import (
     Client,
     Ledger,
 )
-from tests.postgres.proof.world import World
+from tests.proofs.postgres import takeovers
+from tests.proofs.postgres.world import World
 from tests.support.interop import QUICK_GROUPS
-from tests.support.patience import SLOW_TIMEOUT_S
+from tests.support.patience import SLOW_TIMEOUT_S, until
 from tests.support.postgres import Postgres, started
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
@@ -81,12 +81,12 @@ def test_kafka_streams_counts_exactly_through_ten_take_overs(
     (exactly_once_v2).
     """
     name = f"takeovers_streams_{protocol}"
-    with World([postgres], tmp_path, 1, name, (), nodes=2, settings=QUICK_GROUPS).open() as world:
+    with World([postgres], tmp_path, 1, name, (), count=2, settings=QUICK_GROUPS).open() as world:
         application = WordCount(world.bootstrap, tmp_path, protocol)
 
         def goes_on() -> None:
             before = world.committed(f"{application.name}-counts")
-            takeovers.await_that(lambda: world.committed(f"{application.name}-counts") > before)
+            until(lambda: world.committed(f"{application.name}-counts") > before)
 
         with application.fed(), application.running():
             waits = takeovers.in_turn(world, goes_on)
@@ -101,7 +101,7 @@ def test_kafka_streams_counts_exactly_through_ten_take_overs(
 def through_take_overs(kind: str, postgres: Postgres, directory: Path) -> Ledger:
     """Run a client through take-overs; return the ledger of its operations and outcomes."""
     name = f"takeovers_{Client.topic_of(kind)}"
-    with World([postgres], directory, 1, name, (kind,), nodes=2).open() as world:
+    with World([postgres], directory, 1, name, (kind,), count=2).open() as world:
 
         def goes_on() -> None:
             world.await_progress(0)  # what was printed until now was before

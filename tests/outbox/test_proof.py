@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.outbox.proof import parts
-from tests.outbox.proof.ledger import ASIDE, HEADER_EACH
-from tests.outbox.proof.relays import AT_LEAST_ONCE, CARRIERS, ROUND
-from tests.outbox.proof.tally import Found, line_of, page, read
-from tests.outbox.proof.world import Counted, World, broker_of
+from tests.proofs.nemesis import Broker, broker_of
+from tests.proofs.outbox import parts
+from tests.proofs.outbox.ledger import ASIDE, HEADER_EACH
+from tests.proofs.outbox.page import KEPT, Found, page
+from tests.proofs.outbox.relays import AT_LEAST_ONCE, CARRIERS, ROUND
+from tests.proofs.outbox.world import Counted, World
 from tests.support.postgres import Postgres, open_directory
-from tests.support.proofs import Broker, append
 
 pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 pytestmark = pytest.mark.xdist_group("postgres")
@@ -39,7 +39,8 @@ def test_a_relay_that_is_killed_writes_each_event_once_and_in_order(
     server: Postgres, broker: Broker, tmp_path: Path, carrier: str
 ) -> None:
     with World(server, broker, carrier, f"proof_{carrier}", 1, tmp_path).open() as world:
-        counted = parts.kills(world, KILLS, lambda _: None)
+        parts.kills(world, KILLS, lambda _: None)
+        counted = world.finish()
         assert_all_kinds(world)
     expected = Counted(commits=counted.commits, rollbacks=counted.rollbacks, events=counted.events)
     assert counted == expected
@@ -50,7 +51,8 @@ def test_a_broker_that_is_killed_takes_each_row_once_and_in_order(
 ) -> None:
     """The broker feeds itself, without a relay, from the database that it keeps its records in."""
     with World(server, broker, ROUND, "proof_round", 1, tmp_path).open() as world:
-        counted = parts.round_kills(world, KILLS, lambda _: None)
+        parts.round_kills(world, KILLS, lambda _: None)
+        counted = world.finish()
         assert_all_kinds(world)
     assert counted == Counted(commits=counted.commits, rollbacks=counted.rollbacks, events=counted.events)
 
@@ -76,8 +78,8 @@ def test_a_loss_that_is_not_reported_is_a_failure() -> None:
 def test_a_part_that_is_run_again_replaces_what_it_found(tmp_path: Path) -> None:
     results = tmp_path / "results" / "found.jsonl"
     for each in (found_of("wal", replace(CLEAN, missing=1)), found_of(AT_LEAST_ONCE, CLEAN), found_of("wal", CLEAN)):
-        append(results, line_of(each))
-    assert read(results) == [found_of("wal", CLEAN), found_of(AT_LEAST_ONCE, CLEAN)]
-    text = page(read(results), [])
+        KEPT.keep(results, each)
+    assert KEPT.read(results) == [found_of("wal", CLEAN), found_of(AT_LEAST_ONCE, CLEAN)]
+    text = page(KEPT.read(results), [])
     assert "| the relay is killed (-9) at random moments | wal | 3 | 9 | 2 | 20 | 0 | 0 | 0 | 0 |" in text
     assert "| an at-least-once relay, killed (-9) | – | 3 | 9 | 2 | 20 | 0 | 0 | 0 | 0 |" in text

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import Start
-from tests.spark.proof import kills
-from tests.spark.proof.faults import FAULTS
-from tests.spark.proof.scene import FORMAT, NAIVE, OURS, Oncelog
-from tests.spark.proof.session import broker_in, run_seed
-from tests.spark.proof.tally import Found, compare, page
+from tests.proofs.nemesis import Broker
+from tests.proofs.spark import kills
+from tests.proofs.spark.faults import FAULTS
+from tests.proofs.spark.page import Found, compare, page
+from tests.proofs.spark.scene import FORMAT, NAIVE, OURS, Oncelog
+from tests.proofs.spark.session import broker_in, run_seed
 from tests.spark.scenes import expected
-from tests.support.proofs import Broker
 
 pytestmark = pytest.mark.spark
 MET = [(fault, sink) for fault, each in FAULTS.items() for sink in (OURS, FORMAT) if sink in each.sinks]

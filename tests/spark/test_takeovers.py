@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from oncelog.client.blocking.clients import Producer
-from tests.postgres.proof import takeovers
-from tests.postgres.proof.world import World
+from tests.proofs.postgres import takeovers
+from tests.proofs.postgres.world import World
 from tests.spark.scenes import create, group_offsets, read
-from tests.support.patience import SLOW_TIMEOUT_S
+from tests.support.patience import SLOW_TIMEOUT_S, until
 from tests.support.postgres import Postgres, started
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
@@ -42,13 +42,13 @@ def test_a_query_continues_through_ten_take_overs(
 ) -> None:
     """It never ends, each partition's copy has what was committed, once and in order, and nothing else, and the group's
     offsets are where the query is."""
-    with World([postgres], tmp_path, 1, "takeovers_spark", (), nodes=2).open() as world:
+    with World([postgres], tmp_path, 1, "takeovers_spark", (), count=2).open() as world:
         create(world, SOURCE, COPIES)
         with copying(spark, world, tmp_path / "checkpoint") as query:
 
             def goes_on() -> None:
                 before = world.committed(COPIES)
-                takeovers.await_that(lambda: not query.isActive or world.committed(COPIES) > before)
+                until(lambda: not query.isActive or world.committed(COPIES) > before)
                 assert query.exception() is None
 
             stopped = Event()

@@ -24,9 +24,13 @@ SLOW_TIMEOUT_S = 1_800
 """For a whole test that is exhaustive, as `timeout` in pyproject.toml is for the others."""
 
 
+def pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
 def until(is_so: Callable[[], bool]) -> None:
     """Ask again and again."""
-    end_s, pause = time.monotonic() + PATIENCE_S, threading.Event()
+    end_s = time.monotonic() + PATIENCE_S
     while not is_so():
-        assert time.monotonic() < end_s
-        pause.wait(0.02)
+        assert time.monotonic() < end_s, f"nothing has changed for {PATIENCE_S} s"
+        pause(0.02)

@@ -5,8 +5,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.patience import PATIENCE_S
-from tests.support.proofs import pause
+from tests.support.patience import PATIENCE_S, pause
 
 ROOT = Path(__file__).parent.parent.parent
 _LOOK_S = 0.01

@@ -34,7 +34,7 @@ func proofPatience() []kgo.Opt {
 	return []kgo.Opt{kgo.MetadataMinAge(proofMetadataAge), kgo.RetryBackoffFn(backoff)}
 }
 
-// prover is a client's program of tests/postgres/proof; what it prints: lines.py there.
+// prover is a client's program of tests/proofs/postgres; what it prints: lines.py there.
 type prover struct {
 	scene
 	lines       sync.Mutex

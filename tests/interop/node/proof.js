@@ -1,4 +1,4 @@
-// The program of KafkaJS for tests/postgres/proof: `node proof.js BOOTSTRAP TOPIC SEED`; what it prints: lines.py there.
+// The program of KafkaJS for tests/proofs/postgres: `node proof.js BOOTSTRAP TOPIC SEED`; what it prints: lines.py there.
 //
 // A transaction of KafkaJS fails with the connection that its commit or its offsets were sent on, and its producer with
 // it. So after each error a new producer ends what the last one left open, and an offset that a writer commits with each
