@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from oncelog.broker.coordinator import life
-from oncelog.broker.coordinator.group import states as group_states
+from oncelog.broker.coordinator.group.classic import states as group_states
 from oncelog.broker.coordinator.transaction import states as transaction_states
 from oncelog.broker.fetching import states as fetch_states
 from oncelog.client import AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, ShareConsumerSettings

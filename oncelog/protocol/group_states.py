@@ -1,6 +1,6 @@
 """The states and types of groups, as Kafka's GroupState and GroupType name them: for everything that filters by them.
 
-Does not own: transitions (`broker.coordinator.group.states`).
+Does not own: transitions (`broker.coordinator.group.classic.states`).
 """
 
 from typing import Final

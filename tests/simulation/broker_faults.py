@@ -13,8 +13,8 @@ from oncelog.broker.cluster import metadata_log
 from oncelog.broker.cluster.metadata_log import ClusterState, MetadataLog
 from oncelog.broker.cluster.security_state import SecurityState
 from oncelog.broker.coordinator import runtime
+from oncelog.broker.coordinator.group.engine.shard import GroupShard
 from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
-from oncelog.broker.coordinator.group.shard import GroupShard
 from oncelog.broker.coordinator.partition_markers import PartitionMarkers
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 from oncelog.broker.coordinator.transaction import begin_decisions, coordinator, end_decisions

@@ -10,15 +10,16 @@ import pytest
 
 from oncelog.broker.coordinator.group import offsets
 from oncelog.broker.coordinator.group.administration import GroupAdministration
-from oncelog.broker.coordinator.group.consumer.sessions import Sessions, Wait
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
-from oncelog.broker.coordinator.group.streams import commits, internal_topics, reconciliation
+from oncelog.broker.coordinator.group.engine import commits
+from oncelog.broker.coordinator.group.engine.sessions import Sessions, Wait
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.writer import GroupWriter
+from oncelog.broker.coordinator.group.streams import internal_topics, reconciliation
 from oncelog.broker.coordinator.group.streams.assignor import _Assignment
 from oncelog.broker.coordinator.group.streams.coordinator import StreamsGroupCoordinator
 from oncelog.broker.coordinator.group.streams.group import StreamsGroup
-from oncelog.broker.coordinator.group.streams.records import CurrentChanged, MemberChanged, TargetChanged
 from oncelog.broker.coordinator.group.streams.tasks import OwnedTasks
-from oncelog.broker.coordinator.group.streams.update import StreamsUpdate
+from oncelog.broker.coordinator.group.streams.update import StreamsSteps
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.handlers import streams_group_heartbeat
 from oncelog.broker.turns.completion import Completion
@@ -39,15 +40,14 @@ def forget_what_is_being_revoked(patch: pytest.MonkeyPatch) -> None:
     def without(self: StreamsGroup, member: Any) -> None:
         current = member.current
         put(self, replace(member, current=replace(current, pending_revocation=OwnedTasks())))
-        self.members[member.member_id] = member
 
     patch.setattr(StreamsGroup, "_put", without)
 
 
 def answer_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
-    write = StreamsGroupCoordinator._write
+    write = GroupWriter.write
 
-    def at_once(self: StreamsGroupCoordinator, group_id: str, decide: Any) -> Completion[Any]:
+    def at_once(self: GroupWriter[Any], group_id: str, decide: Any) -> Completion[Any]:
         made: list[Any] = []
 
         def noted(life: GroupShardLife) -> Any:
@@ -57,7 +57,7 @@ def answer_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
         written = write(self, group_id, noted)
         return written if written.done or not made else Completion.of(made[-1].response)
 
-    patch.setattr(StreamsGroupCoordinator, "_write", at_once)
+    patch.setattr(GroupWriter, "write", at_once)
 
 
 def keep_the_lost(patch: pytest.MonkeyPatch) -> None:
@@ -65,17 +65,11 @@ def keep_the_lost(patch: pytest.MonkeyPatch) -> None:
 
 
 def let_epochs_stay_when_a_member_goes(patch: pytest.MonkeyPatch) -> None:
-    change = StreamsUpdate.change
-
-    def removal(self: StreamsUpdate, member_id: str) -> None:
-        current, target = CurrentChanged(member_id, None), TargetChanged(member_id, None)
-        change(self, current, target, MemberChanged(member_id, None))
-
-    patch.setattr(StreamsUpdate, "remove", removal)
+    patch.setattr(StreamsSteps, "remove", lambda self, member_id: self.update.remove(member_id))
 
 
 def take_commits_of_any_epoch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(commits, "_check_epoch", lambda *_: None)
+    patch.setattr(commits, "_check_epoch", lambda *_: {})
 
 
 def take_transactional_commits_from_anybody(patch: pytest.MonkeyPatch) -> None:

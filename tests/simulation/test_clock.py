@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.coordinator.group.shard import GroupShard
+from oncelog.broker.coordinator.group.engine.shard import GroupShard
 from oncelog.broker.coordinator.transaction.timeouts import TransactionTimeouts
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.storage.local import local_log

@@ -22,7 +22,7 @@ _ROOT = Path(__file__).parent.parent.parent
 _LOADED = (
     "oncelog.broker.daemon.app",
     "oncelog.broker.daemon.cli",
-    "oncelog.broker.coordinator.group.shard_life",
+    "oncelog.broker.coordinator.group.engine.shard_life",
     "oncelog.broker.coordinator.transaction.shard_life",
     "structlog",
     *(

@@ -40,7 +40,7 @@ from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSAC
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
-    from oncelog.broker.coordinator.group.shard_life import GroupShardLife
+    from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
     from oncelog.broker.coordinator.share.coordinator import ShareCoordinator
     from oncelog.broker.coordinator.share.shard import ShareShard
     from oncelog.broker.coordinator.transaction.shard_life import TransactionShardLife

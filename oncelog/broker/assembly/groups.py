@@ -13,7 +13,7 @@ from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.coordinator.group.coordinator import GroupCoordinator, GroupLimits
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 from oncelog.broker.turns.slices import Slices
 

@@ -9,7 +9,7 @@ from oncelog.broker.assembly.group_settings import ShareSettings
 from oncelog.broker.cluster.metadata_log import MetadataLog
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.config.live import LiveConfig
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.share.coordinator import ShareGroupCoordinator
 from oncelog.broker.coordinator.group.share.ports import ShareStates
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime

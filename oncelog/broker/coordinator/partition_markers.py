@@ -13,7 +13,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.cluster.topics import Topics
-    from oncelog.broker.coordinator.group.shard_life import GroupShardLife
+    from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
     from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 
 from oncelog.protocol.topics import CONSUMER_OFFSETS

@@ -7,8 +7,8 @@
 - v3+ authorized operations, if requested and without an error: all of them, unless there is an authorizer (KIP-430).
 """
 
-from oncelog.broker.coordinator.group.requests import DescribedMember, GroupDescription
-from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.coordinator.group.classic.states import GroupState
+from oncelog.broker.coordinator.group.engine.requests import DescribedMember, GroupDescription
 from oncelog.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.slices import Sliced, each

@@ -8,7 +8,7 @@
 - The reason of v8+ (KIP-800) is only for logs.
 """
 
-from oncelog.broker.coordinator.group.requests import JoinRequest, JoinResult
+from oncelog.broker.coordinator.group.engine.requests import JoinRequest, JoinResult
 from oncelog.broker.handlers.shared.topic_filter import topic_filter
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion

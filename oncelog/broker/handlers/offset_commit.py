@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from oncelog.broker.coordinator.group.kind import CommitErrors, Committer
+from oncelog.broker.coordinator.group.engine.kind import CommitErrors, Committer
 from oncelog.broker.handlers.shared.asked_topics import asked_topic, names_by_id
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
 from oncelog.broker.requests.context import RequestContext

@@ -5,7 +5,7 @@
 - For the group as a whole: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP if its members' subscriptions are unknown.
 """
 
-from oncelog.broker.coordinator.group.kind import CommitErrors
+from oncelog.broker.coordinator.group.engine.kind import CommitErrors
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode

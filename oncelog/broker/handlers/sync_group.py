@@ -4,7 +4,7 @@ v3+ static members; v5+ must name protocol type and protocol, INCONSISTENT_GROUP
 group's (KIP-559).
 """
 
-from oncelog.broker.coordinator.group.requests import SyncResult
+from oncelog.broker.coordinator.group.engine.requests import SyncResult
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError

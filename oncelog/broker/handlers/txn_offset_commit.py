@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from oncelog.broker.apis.table import TRANSACTION_V2, TRANSACTION_V2_SINCE
-from oncelog.broker.coordinator.group.kind import CommitErrors, Committer, OffsetToCommit
+from oncelog.broker.coordinator.group.engine.kind import CommitErrors, Committer, OffsetToCommit
 from oncelog.broker.handlers.shared.offsets_to_commit import commit_in_slices, offsets_to_commit, settle_errors
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion

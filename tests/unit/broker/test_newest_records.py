@@ -6,8 +6,9 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oncelog.broker.coordinator.group.engine.shard import GroupShard
+from oncelog.broker.coordinator.group.kinds import kind_of_record
 from oncelog.broker.coordinator.group.records import CommittedOffset, offset_record
-from oncelog.broker.coordinator.group.shard import GroupShard
 from oncelog.broker.coordinator.newest import NewestRecords
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.log.values import NO_TRANSACTION, EndMarker, Writer
@@ -45,7 +46,7 @@ steps = st.lists(
 @given(steps)
 def test_offsets_are_those_of_the_whole_log_committed_and_pending(done: list[Commit | End]) -> None:
     """The offsets agree whichever transactions were open, ended or overtaken, and whichever offsets were deleted."""
-    live, log = GroupShard(0), MemoryCoordinatorLog()
+    live, log = GroupShard(0, kind_of_record), MemoryCoordinatorLog()
     for number, step in enumerate(done):
         if isinstance(step, End):
             marker = EndMarker(step.producer_id, 0, step.committed, 0)
@@ -60,7 +61,7 @@ def test_offsets_are_those_of_the_whole_log_committed_and_pending(done: list[Com
 
 
 def loaded(log: MemoryCoordinatorLog) -> GroupShard:
-    newest, shard = NewestRecords(), GroupShard(0)
+    newest, shard = NewestRecords(), GroupShard(0, kind_of_record)
     for header, batch in log.batches():
         newest.add(header, batch)
     for record, producer_id in newest.take():

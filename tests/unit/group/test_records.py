@@ -4,21 +4,24 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.coordinator.group.membership import restore_group
+from oncelog.broker.coordinator.group.classic.membership import restore_group
+from oncelog.broker.coordinator.group.classic.states import GroupState
+from oncelog.broker.coordinator.group.engine.shard import GroupShard
+from oncelog.broker.coordinator.group.kinds import kind_of_record
 from oncelog.broker.coordinator.group.records import (
     NO_TIMESTAMP,
     CommittedOffset,
+    GenerationChange,
+    OffsetChange,
     OffsetKey,
     StoredGroup,
     StoredMember,
+    decode,
     decode_group,
-    decode_key,
     decode_offset,
     group_record,
     offset_record,
 )
-from oncelog.broker.coordinator.group.shard import GroupShard
-from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -48,7 +51,7 @@ def test_what_an_offset_carries_decoded_is_what_its_bytes_say(
 ) -> None:
     earlier = offset_record("g", ("t", 2), CommittedOffset(4, 3, "m", 8))
     latest = offset_record("g", ("t", 2), committed and committed._replace(expire_timestamp_ms=expire_timestamp_ms))
-    carried, decoded = GroupShard(0), GroupShard(0)
+    carried, decoded = GroupShard(0, kind_of_record), GroupShard(0, kind_of_record)
     for record in (earlier, latest):
         carried.replay(record, offset=1, producer_id=-1)
         decoded.replay(CoordinatorRecord(record.key, record.value), offset=1, producer_id=-1)
@@ -99,7 +102,7 @@ def test_a_generation_comes_back_as_it_was_written() -> None:
     )
     stored = StoredGroup("consumer", 4, "range", "m", 99, members)
     record = group_record("g", stored)
-    assert decode_key(record) == "g"
+    assert record.decoded == decode(record) == GenerationChange("g", stored)
     assert record.value is not None
     assert record.value[:2] == b"\x00\x03"
     assert decode_group(record.value) == stored
@@ -120,11 +123,11 @@ def test_an_empty_group_has_neither_protocol_nor_leader() -> None:
 
 def test_the_older_kind_of_offset_key_is_read() -> None:
     key = b"\x00\x00" + b"\x00\x01g" + b"\x00\x01t" + b"\x00\x00\x00\x02"
-    assert decode_key(CoordinatorRecord(key, None)) == OffsetKey("g", ("t", 2))
+    assert decode(CoordinatorRecord(key, None)) == OffsetChange(OffsetKey("g", ("t", 2)), None)
 
 
 def test_records_of_a_later_kafka_are_left_alone() -> None:
-    shard = GroupShard(0)
+    shard = GroupShard(0, kind_of_record)
     unknown = b"\x00\x63\x00\x01g"
     shard.replay(CoordinatorRecord(unknown, b"x"), offset=0, producer_id=-1)
     assert shard.group_ids() == []
@@ -132,4 +135,4 @@ def test_records_of_a_later_kafka_are_left_alone() -> None:
 
 def test_a_record_of_an_unknown_kind_is_an_error() -> None:
     with pytest.raises(ProtocolError):
-        decode_key(CoordinatorRecord(b"\x00", None))
+        decode(CoordinatorRecord(b"\x00", None))

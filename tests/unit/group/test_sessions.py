@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncelog.broker.coordinator.group.rebalance import NEW_MEMBER_TIMEOUT_MS
+from oncelog.broker.coordinator.group.classic.rebalance import NEW_MEMBER_TIMEOUT_MS
 from oncelog.protocol.errors import ErrorCode
 from tests.clients.group_members import SESSION_TIMEOUT_MS, Member, form, started, state_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncelog.broker.coordinator.group.states import (
+from oncelog.broker.coordinator.group.classic.states import (
     VALID_PREVIOUS_STATES,
     GroupState,
     IllegalTransition,

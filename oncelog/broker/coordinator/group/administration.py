@@ -13,14 +13,13 @@ KIPs: 211 (expiry of offsets), 229 (DeleteGroups), 496 (OffsetDelete), 518 and 8
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from oncelog.broker.coordinator.group.classic.membership import Group
+from oncelog.broker.coordinator.group.classic.states import GroupState
+from oncelog.broker.coordinator.group.engine.requests import GroupDescription
+from oncelog.broker.coordinator.group.engine.shard import GroupShard
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.kinds import kind_of
-from oncelog.broker.coordinator.group.membership import Group
 from oncelog.broker.coordinator.group.records import NO_TIMESTAMP, TopicPartition, group_record, offset_record
-from oncelog.broker.coordinator.group.requests import GroupDescription
-from oncelog.broker.coordinator.group.shard import GroupShard
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
-from oncelog.broker.coordinator.group.states import GroupState
-from oncelog.broker.coordinator.group.subscription import subscribed_topics
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, WallMs
@@ -66,7 +65,7 @@ class GroupAdministration:
         shard = life.shard
         if shard.modern_group(group_id) is not None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id[:300]} is not a classic group.")
-        group = life.classic.get(group_id)
+        group: Group | None = life.classic.get(group_id)
         if group is not None:
             return group.description()
         if not shard.knows(group_id):
@@ -91,7 +90,7 @@ class GroupAdministration:
         listed: set[str] = set()
         for life in self._runtime.shards():
             for group_id in life.shard.group_ids():
-                if life.shard.knows(group_id) or group_id in life.classic:
+                if life.knows(group_id):
                     listed.add(group_id)
                     yield self._list_entry(life, group_id)
         for life in self._runtime.shards():
@@ -104,7 +103,7 @@ class GroupAdministration:
         if modern_group is not None:
             kind = kind_of(modern_group)
             return GroupDescription(group_id, modern_group.state.value, kind.protocol_type, group_type=kind.group_type)
-        group = life.classic.get(group_id)
+        group: Group | None = life.classic.get(group_id)
         if group is not None:
             return GroupDescription(group_id, group.state.value, group.protocol_type or "")
         return GroupDescription(group_id, GroupState.EMPTY.value, "")
@@ -120,7 +119,7 @@ class GroupAdministration:
     def _delete(self, group_id: str) -> Completion[ErrorCode]:
         def operation(life: GroupShardLife) -> WriteResult[ErrorCode]:
             shard = life.shard
-            group = life.classic.get(group_id)
+            group: Group | None = life.classic.get(group_id)
             if group is None and not shard.knows(group_id):
                 return WriteResult((), ErrorCode.GROUP_ID_NOT_FOUND)
             modern_group = shard.modern_group(group_id)
@@ -167,12 +166,12 @@ class GroupAdministration:
             if kind_of(modern_group).offsets is None:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id[:300]} is not a consumer group.")
             return modern_group.topics
-        group = life.classic.get(group_id)
+        group: Group | None = life.classic.get(group_id)
         if group is None or group.state is GroupState.EMPTY:
             if group is None and not shard.knows(group_id):
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
             return frozenset()
-        topics = subscribed_topics(group)
+        topics = group.topics
         if topics is None:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
         return topics
@@ -203,10 +202,10 @@ class GroupAdministration:
         modern_group = life.shard.modern_group(group_id)
         if modern_group is not None:
             return None if kind_of(modern_group).offsets is None else modern_group.topics
-        group = life.classic.get(group_id)
+        group: Group | None = life.classic.get(group_id)
         if group is None or group.state is GroupState.EMPTY:
             return frozenset()
-        return subscribed_topics(group) if group.state is GroupState.STABLE else None
+        return group.topics if group.state is GroupState.STABLE else None
 
     def _maybe_expire(self, life: GroupShardLife, group_id: str, read: frozenset[str], wall_ms: WallMs) -> None:
         shard = life.shard
@@ -244,7 +243,7 @@ class GroupAdministration:
         modern_group = life.shard.modern_group(group_id)
         if modern_group is not None:
             return [] if modern_group.members else kind_of(modern_group).tombstones(modern_group)
-        group = life.classic.get(group_id)
+        group: Group | None = life.classic.get(group_id)
         is_vacant = group is None or (group.state is GroupState.EMPTY and not group.pending_members)
         return [group_record(group_id, None)] if is_vacant else []
 

@@ -1,8 +1,9 @@
 """The group coordinator: checks each request to a classic group, and passes on those for consumer groups.
 
 Owns: the checks of joins, syncs, heartbeats and leaves, in Kafka's order. Does not own: the groups, each of which
-belongs to one partition (`shard_life`), the course of a rebalance (`rebalance`), consumer groups (`consumer`),
-committed offsets (`offsets`), what is logged (`shard`), describing, listing and deleting groups (`administration`).
+belongs to one partition (`engine.shard_life`), the course of a rebalance (`classic.rebalance`), groups of other types
+(`consumer`, `share`, `streams`), committed offsets (`offsets`), what is logged (`engine.shard`), describing, listing
+and deleting groups (`administration`).
 
 KIPs: 345 (static members), 394 (member id required), 559 (protocol names), 800, 814 (skipped assignment), 848.
 """
@@ -12,19 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from oncelog.broker.coordinator.group.administration import GroupAdministration
+from oncelog.broker.coordinator.group.classic.groups import ClassicGroups
+from oncelog.broker.coordinator.group.classic.membership import Group, Member, member_from
+from oncelog.broker.coordinator.group.classic.rebalance import Rebalancer, append_error
+from oncelog.broker.coordinator.group.classic.states import GroupState
 from oncelog.broker.coordinator.group.consumer.classic_members import ClassicMembers
 from oncelog.broker.coordinator.group.consumer.coordinator import ConsumerGroupCoordinator
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.heartbeat import LeavingMember
-from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings, TopicCatalog
-from oncelog.broker.coordinator.group.consumer.writer import Decision
-from oncelog.broker.coordinator.group.kind import ModernGroup
-from oncelog.broker.coordinator.group.kinds import kind_of
-from oncelog.broker.coordinator.group.membership import Group, Member, member_from
-from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
-from oncelog.broker.coordinator.group.rebalance import Rebalancer, append_error
-from oncelog.broker.coordinator.group.records import group_record
-from oncelog.broker.coordinator.group.requests import (
+from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings
+from oncelog.broker.coordinator.group.engine.kind import ModernGroup
+from oncelog.broker.coordinator.group.engine.requests import (
     CONSUMER_TYPE,
     SHARE_TYPE,
     STREAMS_TYPE,
@@ -32,8 +31,13 @@ from oncelog.broker.coordinator.group.requests import (
     JoinResult,
     SyncResult,
 )
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife, GroupTypeCoordinator
-from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife, GroupTypeCoordinator
+from oncelog.broker.coordinator.group.engine.topics import TopicCatalog
+from oncelog.broker.coordinator.group.engine.writer import Decision
+from oncelog.broker.coordinator.group.kinds import kind_of, kind_of_record
+from oncelog.broker.coordinator.group.migration import Migration
+from oncelog.broker.coordinator.group.offsets import OffsetCoordinator
+from oncelog.broker.coordinator.group.records import group_record
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Entropy, Scheduler
@@ -82,9 +86,10 @@ class GroupCoordinator:
         self._entropy = entropy
         self._limits = limits
         self._scheduler = scheduler
-        self._settings = settings
         self._rebalancer = Rebalancer(clock, scheduler, limits.initial_rebalance_delay_ms, self._log_generation)
-        self.consumers = ConsumerGroupCoordinator(runtime, clock, entropy, topics, settings)
+        self._classic_groups = ClassicGroups(self._rebalancer, limits.max_size)
+        migration = Migration(topics, settings, self._classic_groups)
+        self.consumers = ConsumerGroupCoordinator(runtime, clock, entropy, topics, settings, migration)
         self._types: Mapping[str, Callable[[], GroupTypeCoordinator]] = {
             CONSUMER_TYPE: lambda: self.consumers,
             SHARE_TYPE: lambda: self.shares,
@@ -94,7 +99,7 @@ class GroupCoordinator:
         self._shares: "ShareGroupCoordinator | None" = None
         self._make_streams = make_streams
         self._streams: "StreamsGroupCoordinator | None" = None
-        self._classic_members = ClassicMembers(self.consumers)
+        self._classic_members = ClassicMembers(self.consumers, topics, settings)
         self.offsets = OffsetCoordinator(runtime, clock, self._rebalancer.on_alive, limits.offset_metadata_max_bytes)
         self.administration = GroupAdministration(
             runtime,
@@ -117,12 +122,11 @@ class GroupCoordinator:
         epoch."""
         return GroupShardLife(
             partition,
-            self._rebalancer,
             self._clock,
             self._scheduler,
-            self._settings,
-            self._limits.max_size,
+            kind_of_record,
             self._coordinator_of,
+            self._classic_groups,
         )
 
     @property
@@ -179,7 +183,7 @@ class GroupCoordinator:
             self._make_classic(modern_group)
         elif modern_group is not None and not self._gives_way(modern_group):
             return _join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        group = life.classic.get(request.group_id)
+        group: Group | None = life.classic.get(request.group_id)
         if group is None:
             if member_id:
                 return _join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
@@ -289,7 +293,7 @@ class GroupCoordinator:
     ) -> Completion[SyncResult]:
         """SyncGroup: completes with the member's assignment once the leader's assignment is durable."""
         life = self._runtime.shard(group_id)
-        consumer_group = life.shard.consumer_group(group_id)
+        consumer_group = _consumer_group(life, group_id)
         if consumer_group is not None:
             synced = self._classic_members.sync(
                 life, consumer_group, generation_id, member_id, group_instance_id, protocol_type, protocol_name
@@ -315,7 +319,7 @@ class GroupCoordinator:
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """Heartbeat: return NONE, REBALANCE_IN_PROGRESS, or why the member is rejected."""
         life = self._runtime.shard(group_id)
-        consumer_group = life.shard.consumer_group(group_id)
+        consumer_group = _consumer_group(life, group_id)
         if consumer_group is not None:
             return self._classic_members.heartbeat(life, consumer_group, generation_id, member_id, group_instance_id)
         group, error = _find(life, group_id, member_id, group_instance_id, generation_id)
@@ -330,7 +334,7 @@ class GroupCoordinator:
         """LeaveGroup: an error code for each member. Fails with KafkaError."""
         try:
             life = self._runtime.shard(group_id)
-            if life.shard.consumer_group(group_id) is not None:
+            if _consumer_group(life, group_id) is not None:
                 return self._classic_members.leave(group_id, leaving)
             group = life.classic.get(group_id)
             return Completion.of([self._leave(group, member.member_id, member.instance_id) for member in leaving])
@@ -375,13 +379,18 @@ class GroupCoordinator:
             raise written.error
 
 
+def _consumer_group(life: GroupShardLife, group_id: str) -> ConsumerGroup | None:
+    group = life.shard.modern_group(group_id)
+    return group if isinstance(group, ConsumerGroup) else None
+
+
 def _find(
     life: GroupShardLife, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int
 ) -> tuple[Group | None, ErrorCode]:
     """Return the group that a member of this generation belongs to, or the error of its request."""
     if not group_id:
         return None, ErrorCode.INVALID_GROUP_ID
-    group = life.classic.get(group_id)
+    group: Group | None = life.classic.get(group_id)
     if group is None:
         return None, ErrorCode.UNKNOWN_MEMBER_ID
     error = group.check_member(member_id, group_instance_id)

@@ -9,9 +9,8 @@ A type other than that of consumer groups is imported with its first record or r
 from collections.abc import Callable, Mapping
 
 from oncelog.broker.coordinator.group.consumer.kind import CONSUMER_GROUPS
-from oncelog.broker.coordinator.group.consumer.records import CONSUMER_GROUP_TYPES
-from oncelog.broker.coordinator.group.kind import GroupKind, ModernGroup
-from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE
+from oncelog.broker.coordinator.group.engine.kind import GroupKind, ModernGroup
+from oncelog.broker.coordinator.group.engine.requests import CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE
 
 
 def _share_groups() -> GroupKind:
@@ -32,7 +31,7 @@ _KINDS: Mapping[str, Callable[[], GroupKind]] = {
     STREAMS_TYPE: _streams_groups,
 }
 _TYPE_OF_RECORD: Mapping[int, str] = {
-    **dict.fromkeys(CONSUMER_GROUP_TYPES, CONSUMER_TYPE),
+    **dict.fromkeys(CONSUMER_GROUPS.record_types, CONSUMER_TYPE),
     **dict.fromkeys(range(10, 16), SHARE_TYPE),
     **dict.fromkeys((17, *range(19, 24)), STREAMS_TYPE),
 }

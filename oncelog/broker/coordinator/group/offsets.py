@@ -1,7 +1,7 @@
 """Committed offsets of groups: checks commits, and reads what is durable.
 
 Owns: the checks of OffsetCommit and TxnOffsetCommit, in Kafka's order, and what OffsetFetch may return. Does not own:
-the offsets (`shard`), membership (`membership`, `consumer`), whether a producer's transaction is open
+the offsets (`engine.shard`), membership (`classic`, `consumer`, `streams`), whether a producer's transaction is open
 (`broker.handlers`, the log).
 Invariant: no commit or fetch completes before everything it depends on is durable.
 
@@ -12,9 +12,18 @@ a partition that the member has owned since).
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from oncelog.broker.coordinator.group.kind import CommitErrors, Committer, ModernGroup, OffsetRules, OffsetToCommit
+from oncelog.broker.coordinator.group.classic.membership import Group, Member
+from oncelog.broker.coordinator.group.classic.states import GroupState
+from oncelog.broker.coordinator.group.engine.kind import (
+    CommitErrors,
+    Committer,
+    ModernGroup,
+    OffsetRules,
+    OffsetToCommit,
+)
+from oncelog.broker.coordinator.group.engine.shard import GroupShard, Recorded
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.kinds import kind_of
-from oncelog.broker.coordinator.group.membership import Group, Member
 from oncelog.broker.coordinator.group.records import (
     NO_COMMITTED_OFFSET,
     NO_TIMESTAMP,
@@ -22,9 +31,6 @@ from oncelog.broker.coordinator.group.records import (
     TopicPartition,
     offset_record,
 )
-from oncelog.broker.coordinator.group.shard import GroupShard, Recorded
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
-from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock
@@ -97,7 +103,7 @@ class OffsetCoordinator:
         return self._runtime.write(committer.group_id, operation)
 
     def _check_commit(self, life: GroupShardLife, committer: Committer) -> ErrorCode:
-        group = life.classic.get(committer.group_id)
+        group: Group | None = life.classic.get(committer.group_id)
         if group is None:
             return _check_without_members(life.shard, committer, is_transactional=False)
         # Without members any client may commit: tools do, and consumers that assign partitions themselves.
@@ -150,7 +156,7 @@ class OffsetCoordinator:
     def _check_transactional(self, life: GroupShardLife, committer: Committer) -> ErrorCode:
         """Check a commit by KIP-447: only if the client names a member. It is allowed in a rebalance and does not renew
         the session."""
-        group = life.classic.get(committer.group_id)
+        group: Group | None = life.classic.get(committer.group_id)
         if group is None:
             return _check_without_members(life.shard, committer, is_transactional=True)
         if committer.is_anonymous or (group.state is GroupState.EMPTY and committer.generation_id < 0):
@@ -182,8 +188,9 @@ class OffsetCoordinator:
             errors[partition] = ErrorCode.NONE
             committed = CommittedOffset(offset, leader_epoch, metadata, wall_ms, expire_timestamp_ms, topic_id)
             records.append(offset_record(group_id, partition, committed))
-        if offsets and not records:
-            life.remember(group_id)
+        if offsets and not records and not life.knows(group_id):
+            # Nothing is logged: as in Kafka, the group exists from here to the next clean-up.
+            life.classic[group_id] = Group(group_id)
         return WriteResult(records, errors)
 
     # --- fetching -----------------------------------------------------------------------------------------------------

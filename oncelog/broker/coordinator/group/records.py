@@ -1,15 +1,14 @@
 """Group records in `__consumer_offsets`: committed offsets and the membership of a generation, in Kafka's formats.
 
-Owns: encoding and decoding. Does not own: the resulting state (`shard`). Invariant: what an offset's record carries as
+Owns: encoding and decoding. Does not own: the resulting state (`engine.shard`). Invariant: what a record carries as
 `decoded` is what its bytes say. Values are written in the versions that Kafka 4.3 writes: offsets in version 4, with
 the topic id, or 1 for an explicit expiry, groups in version 3. Every version that Kafka ever wrote can be read; other
-kinds of keys (KIP-848) are ignored here.
+kinds of keys are ignored here (`engine.kind`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
@@ -19,7 +18,6 @@ from oncelog.protocol.generated.group_metadata_key import GroupMetadataKey
 from oncelog.protocol.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
 from oncelog.protocol.generated.offset_commit_key import OffsetCommitKey
 from oncelog.protocol.generated.offset_commit_value import OffsetCommitValue
-from oncelog.protocol.message import Message
 from oncelog.protocol.topics import ZERO_UUID
 
 OFFSET_COMMIT_TYPES = (0, 1)
@@ -29,8 +27,6 @@ NO_TIMESTAMP = -1
 _GROUP_VERSION = 3
 _OFFSET_VERSION = 4
 _OFFSET_WITH_EXPIRY_VERSION = 1
-_MODERN_VERSION = 0
-"""Of the values of all groups whose state is what their records add up to (`kinds`)."""
 
 TopicPartition = tuple[str, int]
 
@@ -76,6 +72,13 @@ class StoredGroup:
 class OffsetKey(NamedTuple):
     group_id: str
     partition: TopicPartition
+
+
+class GenerationChange(NamedTuple):
+    """What the record of a generation says; None is its tombstone."""
+
+    group_id: str
+    generation: StoredGroup | None
 
 
 class OffsetChange(NamedTuple):
@@ -134,18 +137,20 @@ def group_record(group_id: str, group: StoredGroup | None) -> CoordinatorRecord:
             ),
             _GROUP_VERSION,
         )
-    return CoordinatorRecord(state_record_codec.encode_key(GroupMetadataKey(group=group_id)), value)
+    key = state_record_codec.encode_key(GroupMetadataKey(group=group_id))
+    return CoordinatorRecord(key, value, GenerationChange(group_id, group))
 
 
-def decode_key(record: CoordinatorRecord) -> OffsetKey | str | None:
-    """Return an offset's key, a group id, or None for a kind of record not handled here. Raises ProtocolError."""
+def decode(record: CoordinatorRecord) -> OffsetChange | GenerationChange | None:
+    """Return what a record of an offset or a generation says; None for another kind of record. Raises ProtocolError."""
     kind = state_record_codec.prefix(record.key)
     if kind in OFFSET_COMMIT_TYPES:
         key: OffsetCommitKey = state_record_codec.decode(offset_commit_key, record.key, 0)
-        return OffsetKey(key.group, (key.topic, key.partition))
+        committed = None if record.value is None else decode_offset(record.value)
+        return OffsetChange(OffsetKey(key.group, (key.topic, key.partition)), committed)
     if kind == GROUP_METADATA_TYPE:
         group_key: GroupMetadataKey = state_record_codec.decode(group_metadata_key, record.key, 0)
-        return group_key.group
+        return GenerationChange(group_key.group, None if record.value is None else decode_group(record.value))
     return None
 
 
@@ -183,20 +188,3 @@ def decode_group(value: bytes) -> StoredGroup:
             for member in decoded.members
         ),
     )
-
-
-def encode_modern(key: Message, value: Message | None) -> CoordinatorRecord:
-    """Return the record of a group of a newer type; without a value it is a tombstone."""
-    return CoordinatorRecord(
-        state_record_codec.encode_key(key),
-        None if value is None else state_record_codec.encode_value(value, _MODERN_VERSION),
-    )
-
-
-def decode_modern(
-    record: CoordinatorRecord, modules: Mapping[int, tuple[ModuleType, ModuleType]]
-) -> tuple[Any, Any | None]:
-    """Return key and value of such a record; `modules` decode both, by the type of the key. Raises ProtocolError."""
-    key_module, value_module = modules[state_record_codec.prefix(record.key)]
-    key = state_record_codec.decode(key_module, record.key, 0)
-    return key, None if record.value is None else state_record_codec.decode(value_module, record.value)

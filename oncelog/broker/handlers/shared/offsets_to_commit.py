@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from oncelog.broker.cluster.topics import Topics
-from oncelog.broker.coordinator.group.kind import CommitErrors, OffsetToCommit
+from oncelog.broker.coordinator.group.engine.kind import CommitErrors, OffsetToCommit
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError

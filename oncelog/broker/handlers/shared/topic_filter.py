@@ -3,7 +3,7 @@
 Owns: the right that this takes, Describe. Does not own: the decision (`broker.security.authorizer`).
 """
 
-from oncelog.broker.coordinator.group.requests import TopicFilter
+from oncelog.broker.coordinator.group.engine.requests import TopicFilter
 from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.acls import AclOperation, ResourceType
 

@@ -9,12 +9,7 @@ Invariant: such a member rejoins once for each step of its reconciliation; in be
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from oncelog.broker.coordinator.group.consumer.coordinator import (
-    ConsumerGroupCoordinator,
-    check_room,
-    check_static,
-    unknown_member,
-)
+from oncelog.broker.coordinator.group.consumer.coordinator import ConsumerGroupCoordinator, check_room, check_static
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.heartbeat import LeavingMember
 from oncelog.broker.coordinator.group.consumer.member import (
@@ -22,26 +17,30 @@ from oncelog.broker.coordinator.group.consumer.member import (
     ConsumerMember,
     MemberMetadata,
     MemberState,
+    without_epochs,
 )
-from oncelog.broker.coordinator.group.consumer.migration import classic_assignment, may_downgrade
-from oncelog.broker.coordinator.group.consumer.ports import MigrationPolicy, TopicCatalog, by_topic_id
-from oncelog.broker.coordinator.group.consumer.sessions import Wait
-from oncelog.broker.coordinator.group.consumer.update import GroupUpdate
-from oncelog.broker.coordinator.group.consumer.writer import Decision
-from oncelog.broker.coordinator.group.requests import JoinRequest, JoinResult, SyncResult
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
-from oncelog.broker.coordinator.group.subscription import CONSUMER, read_subscription
+from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings, MigrationPolicy
+from oncelog.broker.coordinator.group.consumer.update import ConsumerSteps
+from oncelog.broker.coordinator.group.engine.errors import unknown_member
+from oncelog.broker.coordinator.group.engine.requests import JoinRequest, JoinResult, SyncResult
+from oncelog.broker.coordinator.group.engine.sessions import Wait
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.subscription import CONSUMER, encode_assignment, read_subscription
+from oncelog.broker.coordinator.group.engine.topics import TopicCatalog, by_name, by_topic_id
+from oncelog.broker.coordinator.group.engine.writer import Decision
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 
 class ClassicMembers:
-    def __init__(self, coordinator: ConsumerGroupCoordinator) -> None:
+    def __init__(
+        self, coordinator: ConsumerGroupCoordinator, topics: TopicCatalog, settings: ConsumerGroupSettings
+    ) -> None:
         self._coordinator = coordinator
         self._writer = coordinator.writer
-        self._settings = coordinator.writer.settings
-        self._topics = coordinator.writer.topics
+        self._settings = settings
+        self._topics = topics
 
     # --- joining ------------------------------------------------------------------------------------------------------
 
@@ -50,29 +49,29 @@ class ClassicMembers:
         return self._writer.write(request.group_id, lambda life: self._decide_join(life, request))
 
     def _decide_join(self, life: GroupShardLife, request: JoinRequest) -> Decision[JoinResult]:
-        group = life.shard.consumer_group(request.group_id)
+        group = self._writer.find(life, request.group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        update = self._writer.update(group)
-        update.may_describe = request.may_describe
+        steps = self._coordinator.steps(group)
+        steps.may_describe = request.may_describe
         member_id = request.member_id or self._coordinator.new_member_id()
         self._check_join(group, member_id, request)
         if not request.member_id and request.requires_known_member_id and request.group_instance_id is None:
-            return Decision(update, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            return Decision(steps.update, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         subscription = read_subscription(request.protocols[0][1])
         if subscription is None:
             raise _inconsistent("Malformed embedded consumer protocol in subscription deserialization.")
         replaced = group.static_member(request.group_instance_id)
-        self._enter(update, member_id, request)
-        has_new_subscription = update.describe_member(member_id, _to_metadata(update, member_id, request, subscription))
+        self._enter(steps, member_id, request)
+        has_new_subscription = steps.describe_member(member_id, _to_metadata(steps, member_id, request, subscription))
         if has_new_subscription or request.group_id not in life.checked:
-            update.look_at_topics()
+            steps.look_at_topics()
         owned = _owned_partitions(self._topics, subscription)
         if replaced is not None and self._downgrades(group, replaced):
-            return self._decide_downgrade(life, update, member_id, owned, has_new_subscription)
-        update.maybe_assign()
-        member = update.reconcile(member_id, owned, has_new_subscription=has_new_subscription)
-        return Decision(update, _join_result(member), [lambda: _await_sync(life, request, member)])
+            return self._decide_downgrade(life, steps, member_id, owned, has_new_subscription)
+        steps.maybe_assign()
+        member = steps.reconcile(member_id, owned, has_new_subscription=has_new_subscription)
+        return Decision(steps.update, _join_result(member), [lambda: self._await_sync(life, request, member)])
 
     def _check_join(self, group: ConsumerGroup, member_id: str, request: JoinRequest) -> None:
         if self._settings.migration_policy is MigrationPolicy.DISABLED:
@@ -84,35 +83,35 @@ class ClassicMembers:
         if not _supports(group, request):
             raise _inconsistent(f"Member {member_id}'s protocols are not supported.")
 
-    def _enter(self, update: GroupUpdate, member_id: str, request: JoinRequest) -> None:
+    def _enter(self, steps: ConsumerSteps, member_id: str, request: JoinRequest) -> None:
         instance_id = request.group_instance_id
         if instance_id is None:
             return
-        existing = update.group.static_member(instance_id)
+        existing = steps.update.group.static_member(instance_id)
         if request.member_id:
             check_static(existing, member_id, instance_id)
         elif existing is not None:
-            update.replace(existing, member_id)
+            steps.replace(existing, member_id)
 
     def _downgrades(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
         """Whether the last member of the consumer protocol returns with the classic one."""
         is_last = not replaced.is_classic
-        return is_last and may_downgrade(group, [replaced.member_id], replaced.member_id, self._settings)
+        return is_last and self._coordinator.may_downgrade(group, [replaced.member_id], replaced.member_id)
 
     def _decide_downgrade(
         self,
         life: GroupShardLife,
-        update: GroupUpdate,
+        steps: ConsumerSteps,
         member_id: str,
         owned: Mapping[UUID, frozenset[int]],
         has_new_subscription: bool,
     ) -> Decision[JoinResult]:
-        must_rebalance = update.group.assignment_epoch < update.group.epoch
+        must_rebalance = steps.update.group.assignment_epoch < steps.update.group.epoch
         if not must_rebalance:
-            update.reconcile(member_id, owned, has_new_subscription=has_new_subscription)
-        member = update.group.members[member_id]
-        follow = self._coordinator.downgrade(life, update, (), must_rebalance=must_rebalance)
-        return Decision(update, _join_result(member), [follow])
+            steps.reconcile(member_id, owned, has_new_subscription=has_new_subscription)
+        member = steps.update.group.members[member_id]
+        follow = self._coordinator.downgrade(life, steps.update, (), must_rebalance=must_rebalance)
+        return Decision(steps.update, _join_result(member), [follow])
 
     # --- a member's life ----------------------------------------------------------------------------------------------
 
@@ -139,9 +138,9 @@ class ClassicMembers:
             result = SyncResult(
                 protocol_type=protocol_type,
                 protocol_name=protocol_name,
-                assignment=classic_assignment(member, self._topics),
+                assignment=self._assignment(member),
             )
-            return Decision(self._writer.update(group), result, [lambda: _on_synced(life, group, member)])
+            return Decision(self._writer.update(group), result, [lambda: self._on_synced(life, group, member)])
 
         return self._writer.write(group.group_id, decide)
 
@@ -150,7 +149,7 @@ class ClassicMembers:
     ) -> ErrorCode:
         """Heartbeat: REBALANCE_IN_PROGRESS makes the member rejoin for its next step. Raises KafkaError."""
         member = self._find(group, generation_id, member_id, instance_id)
-        life.start_session(group.group_id, member)
+        self._writer.start_session(life, group.group_id, member)
         state = member.current.state
         is_behind = member.epoch < group.assignment_epoch or state is MemberState.UNREVOKED_PARTITIONS
         if is_behind or (state is MemberState.UNRELEASED_PARTITIONS and not _is_waiting(group, member)):
@@ -165,7 +164,7 @@ class ClassicMembers:
     def _decide_leave(
         self, life: GroupShardLife, group_id: str, leaving: Sequence[LeavingMember]
     ) -> Decision[list[ErrorCode]]:
-        group = life.shard.consumer_group(group_id)
+        group = self._writer.find(life, group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         gone: dict[str, None] = {}
@@ -178,6 +177,21 @@ class ClassicMembers:
                 errors.append(error.code)
         update, then = self._coordinator.prepare_removal(life, group, gone)
         return Decision(update, errors, then)
+
+    def _await_sync(self, life: GroupShardLife, request: JoinRequest, member: ConsumerMember) -> None:
+        life.sessions.done(request.group_id, member.member_id, Wait.JOIN)
+        self._writer.start_session(life, request.group_id, member)
+        life.sessions.expect(request.group_id, member.member_id, Wait.SYNC, request.rebalance_timeout_ms)
+
+    def _on_synced(self, life: GroupShardLife, group: ConsumerGroup, member: ConsumerMember) -> None:
+        life.sessions.done(group.group_id, member.member_id, Wait.SYNC)
+        self._writer.start_session(life, group.group_id, member)
+
+    def _assignment(self, member: ConsumerMember) -> bytes:
+        """Return what the member owns, in the encoding of the classic protocol."""
+        return encode_assignment(
+            by_name(self._topics, without_epochs(member.current.assigned)), _protocols(member)[0][1]
+        )
 
     def _find(
         self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None
@@ -193,17 +207,6 @@ class ClassicMembers:
         if generation_id != member.epoch:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         return member
-
-
-def _await_sync(life: GroupShardLife, request: JoinRequest, member: ConsumerMember) -> None:
-    life.sessions.done(request.group_id, member.member_id, Wait.JOIN)
-    life.start_session(request.group_id, member)
-    life.sessions.expect(request.group_id, member.member_id, Wait.SYNC, request.rebalance_timeout_ms)
-
-
-def _on_synced(life: GroupShardLife, group: ConsumerGroup, member: ConsumerMember) -> None:
-    life.sessions.done(group.group_id, member.member_id, Wait.SYNC)
-    life.start_session(group.group_id, member)
 
 
 def _await_join(life: GroupShardLife, group: ConsumerGroup, member: ConsumerMember) -> None:
@@ -238,9 +241,9 @@ def _join_result(member: ConsumerMember) -> JoinResult:
 
 
 def _to_metadata(
-    update: GroupUpdate, member_id: str, request: JoinRequest, subscription: ConsumerProtocolSubscription
+    steps: ConsumerSteps, member_id: str, request: JoinRequest, subscription: ConsumerProtocolSubscription
 ) -> MemberMetadata:
-    member = update.group.members.get(member_id)
+    member = steps.update.group.members.get(member_id)
     known = MemberMetadata() if member is None else member.metadata
     return MemberMetadata(
         instance_id=request.group_instance_id if request.group_instance_id is not None else known.instance_id,

@@ -9,44 +9,58 @@ KIPs: 345 (static members), 848, 1082 (member ids that clients generate).
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Protocol
 from uuid import UUID
 
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
-from oncelog.broker.coordinator.group.consumer.heartbeat import (
-    NOT_SAID,
-    HeartbeatRequest,
-    HeartbeatResult,
-    check_heartbeat,
-)
+from oncelog.broker.coordinator.group.consumer.heartbeat import HeartbeatRequest, HeartbeatResult, check_heartbeat
+from oncelog.broker.coordinator.group.consumer.kind import CONSUMER_GROUPS
 from oncelog.broker.coordinator.group.consumer.member import (
-    STATIC_LEAVE_EPOCH,
     ConsumerMember,
     CurrentAssignment,
     MemberMetadata,
     PartitionEpochs,
     without_epochs,
 )
-from oncelog.broker.coordinator.group.consumer.migration import (
-    check_upgrade,
-    may_downgrade,
-    to_classic_group,
-    upgrade_changes,
+from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings
+from oncelog.broker.coordinator.group.consumer.update import ConsumerSteps
+from oncelog.broker.coordinator.group.engine.changes import Change, CurrentChanged
+from oncelog.broker.coordinator.group.engine.errors import (
+    NOT_SAID,
+    STATIC_LEAVE_EPOCH,
+    fenced,
+    group_is_full,
+    unknown_member,
 )
-from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings, TopicCatalog, metadata_hash
-from oncelog.broker.coordinator.group.consumer.records import CurrentChanged, GroupChanged, GroupEpoch
-from oncelog.broker.coordinator.group.consumer.sessions import Wait
-from oncelog.broker.coordinator.group.consumer.update import GroupUpdate
-from oncelog.broker.coordinator.group.consumer.writer import Decision, GroupWriter
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.topics import TopicCatalog, metadata_hash
+from oncelog.broker.coordinator.group.engine.update import Update
+from oncelog.broker.coordinator.group.engine.writer import Decision, Follow, GroupWriter
 from oncelog.broker.coordinator.group.records import group_record
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
-from oncelog.broker.coordinator.group.states import GroupState
-from oncelog.broker.coordinator.runtime import CoordinatorRuntime
+from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime
 from oncelog.broker.turns.completion import Completion
-from oncelog.broker.turns.ports import Clock, Entropy
+from oncelog.broker.turns.ports import Clock, Entropy, WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
-Follow = Callable[[], None]
+
+class Migration(Protocol):
+    """Conversions of groups with members between the protocols (`group.migration`)."""
+
+    def upgrade(self, life: GroupShardLife, group_id: str, /) -> Iterable[Change]:
+        """Return the changes that turn the classic group into a consumer group. Raises GROUP_ID_NOT_FOUND."""
+
+    def downgrade(
+        self,
+        life: GroupShardLife,
+        group: ConsumerGroup,
+        leaving: Collection[str],
+        wall_ms: WallMs,
+        *,
+        must_rebalance: bool,
+    ) -> tuple[CoordinatorRecord, Follow]:
+        """Return the record of the classic group that takes the place of this one, and what starts it then."""
 
 
 class ConsumerGroupCoordinator:
@@ -57,16 +71,15 @@ class ConsumerGroupCoordinator:
         entropy: Entropy,
         topics: TopicCatalog,
         settings: ConsumerGroupSettings,
+        migration: Migration,
     ) -> None:
-        self._runtime = runtime
         self._entropy = entropy
         self._topics = topics
         self._settings = settings
-        self.writer = GroupWriter(runtime, clock, topics, settings)
-
-    def describe(self, group_id: str) -> Completion[ConsumerGroup]:
-        """The group, once everything shown is durable. Fails with GROUP_ID_NOT_FOUND."""
-        return self._runtime.read(group_id, lambda life: self._existing(life, group_id).copy())
+        self._migration = migration
+        self.writer = GroupWriter[ConsumerGroup](CONSUMER_GROUPS, runtime, clock, settings)
+        self.describe = self.writer.describe
+        self.on_active = self.writer.on_active
 
     @property
     def is_enabled(self) -> bool:
@@ -90,21 +103,21 @@ class ConsumerGroupCoordinator:
             return Completion.failed(error)
 
     def _decide_heartbeat(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
-        update, then = self._begin_update(life, request)
-        update.may_describe, update.matches = request.may_describe, request.matches
-        check_room(update.group, request.member_id, request.instance_id, self._settings.max_size)
+        steps, then = self._begin(life, request)
+        steps.may_describe, steps.matches = request.may_describe, request.matches
+        check_room(steps.update.group, request.member_id, request.instance_id, self._settings.max_size)
         member_id = request.member_id or self.new_member_id()
-        before = self._find_member(update, member_id, request)
-        has_new_subscription = update.describe_member(member_id, _to_metadata(before, request))
+        before = self._find_member(steps, member_id, request)
+        has_new_subscription = steps.describe_member(member_id, _to_metadata(before, request))
         if has_new_subscription or request.group_id not in life.checked:
-            update.look_at_topics()
-        update.maybe_assign()
-        member = update.reconcile(member_id, request.owned, has_new_subscription=has_new_subscription)
+            steps.look_at_topics()
+        steps.maybe_assign()
+        member = steps.reconcile(member_id, request.owned, has_new_subscription=has_new_subscription)
         has_new_partitions = before is None or before.current.assigned != member.current.assigned
         includes_assignment = request.is_joining or request.is_full or has_new_partitions
-        then.append(lambda: life.start_session(request.group_id, member))
+        then.append(lambda: self.writer.start_session(life, request.group_id, member))
         return Decision(
-            update,
+            steps.update,
             HeartbeatResult(
                 member_id,
                 member.epoch,
@@ -117,67 +130,64 @@ class ConsumerGroupCoordinator:
     def new_member_id(self) -> str:
         return urlsafe_b64encode(self._entropy.uuid().bytes).decode().rstrip("=")
 
-    def _begin_update(self, life: GroupShardLife, request: HeartbeatRequest) -> tuple[GroupUpdate, list[Follow]]:
-        """Return the group to work on, which may be created for this or upgraded from a classic one."""
-        group_id, shard = request.group_id, life.shard
-        group, classic = shard.consumer_group(group_id), life.classic.get(group_id)
-        if group is not None:
-            return self.writer.update(group), []
-        if not request.is_joining or shard.modern_group(group_id) is not None:
-            is_there = classic is not None or shard.knows(group_id)
-            raise _not_found(
-                f"Group {group_id} is not a consumer group." if is_there else f"Consumer group {group_id} not found."
-            )
-        update = self.writer.update(ConsumerGroup(group_id))
-        if classic is None:
-            return update, []
-        then: list[Follow] = [lambda: life.release(group_id)]
-        if classic.state is not GroupState.EMPTY:
-            check_upgrade(classic, self._settings)
-            changes = list(upgrade_changes(classic, self._topics))
-            update.records.append(group_record(group_id, None))
-            update.change(*changes)
-            converted = list(update.group.members.values())
-            then.append(lambda: life.start_sessions(group_id, converted))
-        else:
-            update.records.append(group_record(group_id, None))
-        return update, then
+    def steps(self, group: ConsumerGroup) -> ConsumerSteps:
+        """Begin a decision about the group."""
+        return ConsumerSteps(self.writer.update(group), self._topics, self._settings)
 
-    def _find_member(self, update: GroupUpdate, member_id: str, request: HeartbeatRequest) -> ConsumerMember | None:
+    def _begin(self, life: GroupShardLife, request: HeartbeatRequest) -> tuple[ConsumerSteps, list[Follow]]:
+        """Return the group to work on, which may be created for this or upgraded from a classic one."""
+        group_id = request.group_id
+        group, classic = self.writer.find(life, group_id), life.classic.get(group_id)
+        if group is not None:
+            return self.steps(group), []
+        if not request.is_joining or life.shard.modern_group(group_id) is not None:
+            raise life.not_found(CONSUMER_GROUPS, group_id, "Consumer group")
+        steps = self.steps(ConsumerGroup(group_id))
+        if classic is None:
+            return steps, []
+        then: list[Follow] = [lambda: life.release_classic(group_id)]
+        steps.update.records.append(group_record(group_id, None))
+        if not classic.is_empty:
+            steps.update.change(*self._migration.upgrade(life, group_id))
+            converted = list(steps.update.group.members.values())
+            then += [partial(self.writer.start_session, life, group_id, member) for member in converted]
+        return steps, then
+
+    def _find_member(self, steps: ConsumerSteps, member_id: str, request: HeartbeatRequest) -> ConsumerMember | None:
         """Return the member that sent the request; None for a new one. A static member that was away takes its old
         place."""
         if request.instance_id is not None:
-            return self._find_static(update, member_id, request.instance_id, request)
-        member = update.group.members.get(member_id)
+            return self._find_static(steps, member_id, request.instance_id, request)
+        member = steps.update.group.members.get(member_id)
         if member is None:
             if not request.is_joining:
-                raise unknown_member(member_id, update.group.group_id)
+                raise unknown_member(member_id, steps.update.group.group_id)
             return None
         check_epoch(member, request.member_epoch, request.owned)
         return member
 
     def _find_static(
-        self, update: GroupUpdate, member_id: str, instance_id: str, request: HeartbeatRequest
+        self, steps: ConsumerSteps, member_id: str, instance_id: str, request: HeartbeatRequest
     ) -> ConsumerMember | None:
-        existing = update.group.static_member(instance_id)
+        existing = steps.update.group.static_member(instance_id)
         if not request.is_joining:
             member = check_static(existing, member_id, instance_id)
             check_epoch(member, request.member_epoch, request.owned)
             return member
         if existing is None:
-            return update.group.members.get(member_id)
+            return steps.update.group.members.get(member_id)
         if existing.epoch != STATIC_LEAVE_EPOCH and not existing.is_classic:
             raise KafkaError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
                 f"id is owned by {existing.member_id} member.",
             )
-        return update.replace(existing, member_id)
+        return steps.replace(existing, member_id)
 
     # --- leaving ------------------------------------------------------------------------------------------------------
 
     def _decide_leave(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
-        group = self._existing(life, request.group_id)
+        group = self.writer.existing(life, request.group_id)
         response = HeartbeatResult(request.member_id, request.member_epoch)
         if request.instance_id is None:
             if request.member_id not in group.members:
@@ -202,67 +212,52 @@ class ConsumerGroupCoordinator:
         update.change(CurrentChanged(member.member_id, away))
         return Decision(update, response)
 
-    def _existing(self, life: GroupShardLife, group_id: str) -> ConsumerGroup:
-        group = life.shard.consumer_group(group_id)
-        if group is not None:
-            return group
-        is_there = group_id in life.classic or life.shard.knows(group_id)
-        raise _not_found(f"Group {group_id} {'is not a consumer group' if is_there else 'not found'}.")
-
     def prepare_removal(
         self, life: GroupShardLife, group: ConsumerGroup, member_ids: Collection[str]
-    ) -> tuple[GroupUpdate, list[Follow]]:
+    ) -> tuple[Update[ConsumerGroup], list[Follow]]:
         """Remove members: the others continue in a new epoch, or as a classic group if that is possible."""
-        update = self.writer.update(group)
+        steps = self.steps(group)
         if not member_ids:
-            return update, []
-        if may_downgrade(group, member_ids, None, self._settings):
-            return update, [self.downgrade(life, update, member_ids, must_rebalance=True)]
+            return steps.update, []
+        if self.may_downgrade(group, member_ids, None):
+            return steps.update, [self.downgrade(life, steps.update, member_ids, must_rebalance=True)]
         for member_id in member_ids:
-            update.remove(member_id)
-        update.settle_regexes()
-        known = metadata_hash(self._topics, update.group.topics)
-        update.change(GroupChanged(GroupEpoch(update.group.epoch + 1, known)))
-        return update, []
+            steps.update.remove(member_id)
+        steps.settle_regexes()
+        steps.update.begin_epoch(metadata_hash(self._topics, steps.update.group.topics))
+        return steps.update, []
+
+    def may_downgrade(self, group: ConsumerGroup, leaving: Collection[str], joining: str | None) -> bool:
+        """Whether only members of the classic protocol are left, without those that leave or are replaced by
+        `joining`."""
+        rest = [member for member in group.members.values() if member.member_id not in leaving]
+        size = len(rest) + (joining is not None)
+        return (
+            all(member.is_classic for member in rest)
+            and size > 0
+            and self._settings.migration_policy.allows_downgrade
+            and size <= self._settings.classic_max_size
+        )
 
     def downgrade(
-        self, life: GroupShardLife, update: GroupUpdate, leaving: Collection[str], *, must_rebalance: bool
+        self, life: GroupShardLife, update: Update[ConsumerGroup], leaving: Collection[str], *, must_rebalance: bool
     ) -> Follow:
         """Turn the group into a classic one; call the result once that is logged."""
-        classic, assignments = to_classic_group(update.group, leaving, self._topics)
+        record, follow = self._migration.downgrade(
+            life, update.group, leaving, update.wall_ms, must_rebalance=must_rebalance
+        )
         update.dissolve()
-        update.records.append(group_record(classic.group_id, classic.to_stored(assignments, self.writer.wall_ms)))
-        return lambda: life.adopt(classic, must_rebalance=must_rebalance)
-
-    def on_active(self, life: GroupShardLife, group: ConsumerGroup) -> None:
-        """Let members continue where they were, with a new session."""
-        life.start_sessions(group.group_id, group.members.values())
-        for member in group.members.values():
-            if member.is_revoking:
-                timeout_ms = member.metadata.rebalance_timeout_ms
-                life.sessions.expect(group.group_id, member.member_id, Wait.REVOCATION, timeout_ms)
+        update.records.append(record)
+        return follow
 
     def on_expired(self, life: GroupShardLife, group_id: str, member_id: str) -> None:
         """Remove a member that was silent, or exceeded a timeout."""
 
-        def decide(_: GroupShardLife) -> Decision[bool]:
-            group = life.shard.consumer_group(group_id)
-            if group is None or member_id not in group.members:
-                return Decision(self.writer.update(ConsumerGroup(group_id)), False)
+        def decide(life: GroupShardLife, group: ConsumerGroup) -> Decision[None]:
             update, then = self.prepare_removal(life, group, [member_id])
-            return Decision(update, True, then)
+            return Decision(update, None, then)
 
-        if self.writer.write(group_id, decide).error is not None:
-            # Not logged, perhaps because the disk is full: the member keeps its partitions for another session.
-            life.sessions.expect(group_id, member_id, Wait.SESSION, self._settings.session_timeout_ms(group_id))
-
-
-def _not_found(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-
-
-def unknown_member(member_id: str, group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
+        self.writer.on_expired(life, group_id, member_id, decide)
 
 
 def check_room(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> None:
@@ -270,10 +265,7 @@ def check_room(group: ConsumerGroup, member_id: str, instance_id: str | None, ma
     if instance_id in group.static_members or member_id in group.members:
         return
     if len(group.members) >= max_size:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {max_size} members.",
-        )
+        raise group_is_full("consumer", max_size)
 
 
 def check_static(member: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
@@ -295,12 +287,7 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Mapping[UUID, Collect
     current = member.current
     if epoch == current.previous_epoch and epoch < member.epoch and _is_part_of(owned, current.assigned):
         return
-    raise KafkaError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch ({epoch}) "
-        f"than the one known by the group coordinator ({member.epoch}). The member must abandon all its partitions "
-        "and rejoin.",
-    )
+    raise fenced("consumer", epoch, member.epoch)
 
 
 def _is_part_of(owned: Mapping[UUID, Collection[int]] | None, assigned: PartitionEpochs) -> bool:

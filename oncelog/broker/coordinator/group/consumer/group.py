@@ -10,28 +10,23 @@ KIPs: 345 (static members), 848.
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import Final
 from uuid import UUID
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.broker.coordinator.group.consumer.member import LEFT, ConsumerMember, CurrentAssignment, ResolvedRegex
-from oncelog.broker.coordinator.group.consumer.records import (
+from oncelog.broker.coordinator.group.consumer.records import RegexChanged
+from oncelog.broker.coordinator.group.engine.changes import (
     Change,
     CurrentChanged,
     GroupChanged,
-    GroupEpoch,
     MemberChanged,
-    RegexChanged,
-    TargetChanged,
     TargetEpoch,
-    TargetEpochChanged,
 )
-from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE
-
-T = TypeVar("T")
+from oncelog.broker.coordinator.group.engine.group import FIRST_GROUP_EPOCH, apply, apply_to_member, put
+from oncelog.broker.coordinator.group.engine.requests import CONSUMER_TYPE
 
 
 class ConsumerGroupState(Enum):
@@ -44,12 +39,12 @@ class ConsumerGroupState(Enum):
 
 
 class ConsumerGroup:
+    group_type: Final = CONSUMER_TYPE
+
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 1
-        self.metadata_hash = 0
-        self.assignment_epoch = 0
-        self.assignment_timestamp_ms = 0
+        self.group_epoch = FIRST_GROUP_EPOCH
+        self.target_epoch = TargetEpoch(0, 0)
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         self.targets: dict[str, TopicPartitions] = {}
@@ -59,8 +54,7 @@ class ConsumerGroup:
 
     def copy(self) -> "ConsumerGroup":
         other = ConsumerGroup(self.group_id)
-        other.epoch, other.metadata_hash = self.epoch, self.metadata_hash
-        other.assignment_epoch, other.assignment_timestamp_ms = self.assignment_epoch, self.assignment_timestamp_ms
+        other.group_epoch, other.target_epoch = self.group_epoch, self.target_epoch
         other.members = dict(self.members)
         other.static_members = dict(self.static_members)
         other.targets = dict(self.targets)
@@ -73,49 +67,26 @@ class ConsumerGroup:
     def apply(self, change: Change) -> None:
         self._topics = None
         match change:
-            case GroupChanged(group_epoch):
-                epoch = group_epoch or GroupEpoch(1, 0)
-                self.epoch, self.metadata_hash = epoch.epoch, epoch.metadata_hash
-            case TargetEpochChanged(target_epoch):
-                target = target_epoch or TargetEpoch(-1, 0)
-                self.assignment_epoch, self.assignment_timestamp_ms = target.epoch, target.timestamp_ms
-            case TargetChanged(member_id, partitions):
-                _put(self.targets, member_id, partitions)
             case RegexChanged(regex, resolved):
-                _put(self.regexes, regex, resolved)
-            case CurrentChanged(member_id, current):
-                self._apply_current(member_id, current)
-            case MemberChanged(member_id, metadata):
-                if metadata is None:
-                    self._remove(member_id)
-                    return
-                member = self.members.get(member_id) or ConsumerMember(member_id)
-                self._put(replace(member, metadata=metadata))
+                put(self.regexes, regex, resolved)
+            case CurrentChanged(member_id) | MemberChanged(member_id):
+                before = self.members.get(member_id)
+                after = apply_to_member(self.members, change, ConsumerMember(member_id), LEFT)
+                self._index(change, before, after)
+            case _:
+                apply(self, change)
 
-    def _apply_current(self, member_id: str, current: CurrentAssignment | None) -> None:
-        member = self.members.get(member_id)
-        if member is None:
-            if current is None:
-                return
-            member = ConsumerMember(member_id)
-        self._release(member)
-        member = replace(member, current=current or LEFT)
-        for partition in _partitions(member.current):
-            self._owners[partition] = member_id
-        self._put(member)
-
-    def _put(self, member: ConsumerMember) -> None:
-        self.members[member.member_id] = member
-        if member.instance_id is not None:
-            self.static_members[member.instance_id] = member.member_id
-
-    def _remove(self, member_id: str) -> None:
-        member = self.members.pop(member_id, None)
-        if member is None:
-            return
-        self._release(member)
-        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
-            del self.static_members[member.instance_id]
+    def _index(self, change: Change, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
+        """Note what the member owns, and under which instance id it is known."""
+        if before is not None and (after is None or isinstance(change, CurrentChanged)):
+            self._release(before)
+        if after is not None:
+            if isinstance(change, CurrentChanged):
+                self._owners.update(dict.fromkeys(_partitions(after.current), after.member_id))
+            if after.instance_id is not None:
+                self.static_members[after.instance_id] = after.member_id
+        elif before is not None and self.static_members.get(before.instance_id or "") == before.member_id:
+            del self.static_members[before.instance_id or ""]
 
     def _release(self, member: ConsumerMember) -> None:
         for partition in _partitions(member.current):
@@ -123,9 +94,16 @@ class ConsumerGroup:
             if self._owners.get(partition) == member.member_id:
                 del self._owners[partition]
 
+    def last_changes(self) -> Sequence[Change]:
+        return [*(RegexChanged(regex, None) for regex in self.regexes), GroupChanged(None)]
+
     @property
-    def group_type(self) -> str:
-        return CONSUMER_TYPE
+    def epoch(self) -> int:
+        return self.group_epoch.epoch
+
+    @property
+    def assignment_epoch(self) -> int:
+        return self.target_epoch.epoch
 
     # --- members ------------------------------------------------------------------------------------------------------
 
@@ -181,13 +159,6 @@ class ConsumerGroup:
         votes = Counter(member.metadata.server_assignor for member in self.members.values())
         wanted = [name for name in known if votes[name]]
         return max(wanted, key=lambda name: votes[name], default=None)
-
-
-def _put(table: dict[str, T], key: str, value: T | None) -> None:
-    if value is None:
-        table.pop(key, None)
-    else:
-        table[key] = value
 
 
 def _partitions(current: CurrentAssignment) -> Iterable[tuple[UUID, int]]:

@@ -9,14 +9,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
-from oncelog.broker.coordinator.group.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from oncelog.broker.coordinator.group.consumer.regex import NOTHING_MATCHED, Matches
-from oncelog.broker.coordinator.group.requests import TopicFilter
+from oncelog.broker.coordinator.group.engine.errors import LEAVE_EPOCH, NOT_SAID, STATIC_LEAVE_EPOCH, empty_field
+from oncelog.broker.coordinator.group.engine.requests import TopicFilter
 from oncelog.protocol.errors import ErrorCode, KafkaError
-
-NOT_SAID = -1
-_BLANK = "".join(map(chr, range(0x21)))
-"""The characters that Java trims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +83,14 @@ def check_heartbeat(request: HeartbeatRequest, assignors: Sequence[str]) -> None
 def _problem(request: HeartbeatRequest) -> str | None:
     epoch = request.member_epoch
     needs_member_id = request.makes_its_own_id or epoch > 0 or epoch == LEAVE_EPOCH
-    named = (
+    problem = empty_field(
         ("MemberId", request.member_id if needs_member_id else None),
         ("GroupId", request.group_id),
         ("InstanceId", request.instance_id),
         ("RackId", request.rack_id),
     )
-    for name, value in named:
-        if value is not None and not value.strip(_BLANK):
-            return f"{name} can't be empty."
+    if problem is not None:
+        return problem
     if epoch == 0:
         return _joining_problem(request)
     if epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:

@@ -1,19 +1,22 @@
 """The entry of consumer groups in the table of types."""
 
-from oncelog.broker.coordinator.group.consumer.commits import check_commit, check_reader, check_transactional
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
-from oncelog.broker.coordinator.group.consumer.records import CONSUMER_GROUP_TYPE, decode
-from oncelog.broker.coordinator.group.consumer.update import tombstones
-from oncelog.broker.coordinator.group.kind import GroupKind, OffsetRules
-from oncelog.broker.coordinator.group.requests import CONSUMER_TYPE
-from oncelog.broker.coordinator.group.subscription import CONSUMER
+from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
+from oncelog.broker.coordinator.group.consumer.records import RECORDS
+from oncelog.broker.coordinator.group.engine.commits import offset_rules
+from oncelog.broker.coordinator.group.engine.kind import GroupKind, OffsetToCommit
+from oncelog.broker.coordinator.group.engine.requests import CONSUMER_TYPE
+from oncelog.broker.coordinator.group.engine.subscription import CONSUMER
+
+
+def _owned_since(_: ConsumerGroup, member: ConsumerMember, offset: OffsetToCommit) -> int | None:
+    return member.current.assignment_epoch(offset.topic_id, offset.partition[1])
+
 
 CONSUMER_GROUPS = GroupKind(
     CONSUMER_TYPE,
     CONSUMER,
-    CONSUMER_GROUP_TYPE,
     ConsumerGroup,
-    decode,
-    tombstones,
-    OffsetRules(check_commit, check_transactional, check_reader),
+    RECORDS,
+    offset_rules(_owned_since, unsupported="", refuses_all=False),
 )

@@ -13,13 +13,10 @@ from enum import IntEnum
 from uuid import UUID
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.engine.errors import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 
 PartitionEpochs = Mapping[UUID, Mapping[int, int]]
 """The partitions, each with the epoch of the target assignment that gave it to the member."""
-
-LEAVE_EPOCH = -1
-STATIC_LEAVE_EPOCH = -2
-"""The epoch that a static member sends, and is stored with, while it is temporarily away."""
 
 
 class MemberState(IntEnum):
@@ -100,6 +97,11 @@ class ConsumerMember:
     def is_classic(self) -> bool:
         """Whether the member uses JoinGroup, SyncGroup and Heartbeat."""
         return self.metadata.classic is not None
+
+    @property
+    def session_timeout_ms(self) -> int | None:
+        """The timeout of its own; None if it has that of the group."""
+        return None if self.metadata.classic is None else self.metadata.classic.session_timeout_ms
 
     @property
     def is_revoking(self) -> bool:

@@ -1,18 +1,18 @@
 """The coordinator of share groups: checks each heartbeat, and decides what follows from it (KIP-932).
 
-Owns: the checks of ShareGroupHeartbeat in Kafka's order, joining, leaving, fencing, and how a decision is logged. Does
-not own: the steps of a change (`update`), the states of share-partitions (`lifecycle`), offsets (`offsets`).
+Owns: the checks of ShareGroupHeartbeat in Kafka's order, joining, leaving, fencing. Does not own: the steps of a change
+(`update`), how it is logged (`engine.writer`), the states of share-partitions (`lifecycle`), offsets (`offsets`).
 Invariant: a response to a member contains only durable state.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from oncelog.broker.coordinator.group.consumer.ports import TopicCatalog
-from oncelog.broker.coordinator.group.consumer.sessions import Wait
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.errors import unknown_member
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.topics import TopicCatalog
+from oncelog.broker.coordinator.group.engine.writer import Decision, GroupWriter
 from oncelog.broker.coordinator.group.share.group import ShareGroup
 from oncelog.broker.coordinator.group.share.heartbeat import (
     HeartbeatRequest,
@@ -20,29 +20,20 @@ from oncelog.broker.coordinator.group.share.heartbeat import (
     check_epoch,
     check_heartbeat,
     check_room,
-    unknown_member,
 )
+from oncelog.broker.coordinator.group.share.kind import SHARE_GROUPS
 from oncelog.broker.coordinator.group.share.lifecycle import StateLifecycle
-from oncelog.broker.coordinator.group.share.lookup import existing, existing_or_new, not_found, share_group
 from oncelog.broker.coordinator.group.share.member import MemberMetadata, ShareMember
 from oncelog.broker.coordinator.group.share.offsets import ShareOffsets
 from oncelog.broker.coordinator.group.share.ports import ShareGroupSettings, ShareStates
-from oncelog.broker.coordinator.group.share.update import ShareGroupUpdate
-from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
+from oncelog.broker.coordinator.group.share.update import ShareSteps
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock
 from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[T]):
-    update: ShareGroupUpdate
-    response: T
-    then: Callable[[], None] | None = None
-    """Called in the same turn, once the records are logged."""
 
 
 class ShareGroupCoordinator:
@@ -57,11 +48,11 @@ class ShareGroupCoordinator:
     ) -> None:
         """`states()` returns the share coordinator, which is made when it is needed."""
         self._runtime = runtime
-        self._clock = clock
         self._topics = topics
         self._settings = settings
-        self.lifecycle = StateLifecycle(runtime, clock, topics, settings, states, slices)
-        self.offsets = ShareOffsets(runtime, topics, self.lifecycle)
+        self._writer = GroupWriter[ShareGroup](SHARE_GROUPS, runtime, clock, settings)
+        self.lifecycle = StateLifecycle(runtime, self._writer, clock, topics, settings, states, slices)
+        self.offsets = ShareOffsets(runtime, self._writer, topics, self.lifecycle)
 
     @property
     def is_enabled(self) -> bool:
@@ -73,7 +64,7 @@ class ShareGroupCoordinator:
 
     def describe(self, group_id: str) -> Completion[ShareGroup]:
         """The group, once everything shown is durable. Fails with GROUP_ID_NOT_FOUND."""
-        return self._runtime.read(group_id, lambda life: existing(life, group_id).copy())
+        return self._writer.describe(group_id)
 
     # --- heartbeats ---------------------------------------------------------------------------------------------------
 
@@ -86,36 +77,33 @@ class ShareGroupCoordinator:
         except KafkaError as error:
             return Completion.failed(error)
         decide = self._decide_leave if request.is_leaving else self._decide_heartbeat
-        return self._write(request.group_id, lambda life: decide(life, request))
+        return self._writer.write(request.group_id, lambda life: decide(life, request))
 
     def _decide_heartbeat(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
         group_id, member_id = request.group_id, request.member_id
-        base = existing_or_new(life, group_id)
-        if base is not share_group(life, group_id) and not request.is_joining:
-            raise not_found(f"Share group {group_id} not found.")
+        base = self._writer.existing_or_new(life, group_id)
+        if not life.knows(group_id) and not request.is_joining:
+            raise life.not_found(SHARE_GROUPS, group_id, "Share group")
         check_room(base, member_id, self._settings.max_size)
         before = base.members.get(member_id)
         if before is None and not request.is_joining:
             raise unknown_member(member_id, group_id)
         if before is not None:
             check_epoch(before, request.member_epoch)
-        update, is_checked = self._update(base), group_id in life.checked
-        has_new_subscription = update.describe_member(member_id, _to_metadata(before, request))
-        update.look_at_topics(has_new_subscription=has_new_subscription, is_checked=is_checked)
-        update.maybe_assign(self._settings.assignment_interval_ms(group_id))
-        member = update.reconcile(member_id)
-        begin = self.lifecycle.prepare(life, update)
-
-        def then() -> None:
-            life.sessions.expect(group_id, member_id, Wait.SESSION, self._settings.session_timeout_ms(group_id))
-            if begin is not None:
-                begin()
-
+        steps, is_checked = self._steps(base), group_id in life.checked
+        has_new_subscription = steps.describe_member(member_id, _to_metadata(before, request))
+        steps.look_at_topics(has_new_subscription=has_new_subscription, is_checked=is_checked)
+        steps.maybe_assign(self._settings.assignment_interval_ms)
+        member = steps.reconcile(member_id)
+        begin = self.lifecycle.prepare(life, steps)
+        then = [lambda: self._writer.start_session(life, group_id, member)]
+        if begin is not None:
+            then.append(begin)
         is_full = request.topic_names is not None
         had = {} if before is None else before.current.assigned
         includes_assignment = request.is_joining or is_full or member.current.assigned != had
         return Decision(
-            update,
+            steps.update,
             HeartbeatResult(
                 member_id,
                 member.epoch,
@@ -128,76 +116,44 @@ class ShareGroupCoordinator:
     # --- leaving ------------------------------------------------------------------------------------------------------
 
     def _decide_leave(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
-        group = existing(life, request.group_id)
+        group = self._writer.existing(life, request.group_id)
         if request.member_id not in group.members:
             raise unknown_member(request.member_id, request.group_id)
-        return self._removal(life, group, request.member_id, HeartbeatResult(request.member_id, request.member_epoch))
+        return self._removal(group, request.member_id, HeartbeatResult(request.member_id, request.member_epoch))
 
-    def _removal(self, life: GroupShardLife, group: ShareGroup, member_id: str, response: T) -> Decision[T]:
-        update = self._update(group)
-        update.remove(member_id)
-        return Decision(update, response, lambda: life.sessions.forget(group.group_id, member_id))
+    def _removal(self, group: ShareGroup, member_id: str, response: T) -> Decision[T]:
+        steps = self._steps(group)
+        steps.remove(member_id)
+        return Decision(steps.update, response)
 
     # --- for the life of a shard --------------------------------------------------------------------------------------
 
     def on_active(self, life: GroupShardLife, group: ShareGroup) -> None:
         """Let members continue where they were, with a new session; states that were being made are begun again at the
         next heartbeat."""
-        timeout_ms = self._settings.session_timeout_ms(group.group_id)
-        for member_id in group.members:
-            life.sessions.expect(group.group_id, member_id, Wait.SESSION, timeout_ms)
+        self._writer.on_active(life, group)
 
     def on_expired(self, life: GroupShardLife, group_id: str, member_id: str) -> None:
         """Remove a member that was silent."""
-
-        def decide(_: GroupShardLife) -> Decision[None]:
-            group = share_group(life, group_id)
-            if group is None or member_id not in group.members:
-                return Decision(self._update(ShareGroup(group_id)), None)
-            return self._removal(life, group, member_id, None)
-
-        if self._write(group_id, decide).error is not None:
-            # Not logged, perhaps because the disk is full: the member keeps its partitions for another session.
-            life.sessions.expect(group_id, member_id, Wait.SESSION, self._settings.session_timeout_ms(group_id))
+        self._writer.on_expired(life, group_id, member_id, lambda _, group: self._removal(group, member_id, None))
 
     def on_topic_removed(self, name: str) -> Sliced[None]:
         """Forget the states of a topic whose removal is durable: before that a crash could bring the topic back, and
         its states would be begun again."""
         for life in self._runtime.shards():
             for group_id in list(life.shard.modern_groups()):
-                group = share_group(life, group_id)
+                group = self._writer.find(life, group_id)
                 yield 1
                 if group is not None and group.states.ids_of(name):
-                    self._write(group_id, partial(self._decide_forgetting, group_id, name))
+                    self._writer.write(group_id, partial(self._decide_forgetting, group_id, name))
 
     def _decide_forgetting(self, group_id: str, name: str, life: GroupShardLife) -> Decision[None]:
-        update = self._update(share_group(life, group_id) or ShareGroup(group_id))
-        update.forget_topic(name)
-        return Decision(update, None)
+        steps = self._steps(self._writer.find(life, group_id) or ShareGroup(group_id))
+        steps.forget_topic(name)
+        return Decision(steps.update, None)
 
-    # --- logging ------------------------------------------------------------------------------------------------------
-
-    def _update(self, base: ShareGroup) -> ShareGroupUpdate:
-        return ShareGroupUpdate(base, self._topics, self._clock.wall_ms())
-
-    def _write(self, group_id: str, decide: Callable[[GroupShardLife], Decision[T]]) -> Completion[T]:
-        """Decide, log and apply in this turn; completes once durable, or with the KafkaError raised on the way. A
-        decision that could not be logged starts or stops no timer."""
-        made: list[tuple[GroupShardLife, Decision[T]]] = []
-
-        def operation(life: GroupShardLife) -> WriteResult[T]:
-            decision = decide(life)
-            made.append((life, decision))
-            return WriteResult(decision.update.records, decision.response)
-
-        written = self._runtime.write(group_id, operation)
-        if made and written.error is None:
-            life, decision = made[0]
-            if decision.update.is_checked:
-                life.checked.add(group_id)
-            if decision.then is not None:
-                decision.then()
-        return written
+    def _steps(self, base: ShareGroup) -> ShareSteps:
+        return ShareSteps(self._writer.update(base), self._topics)
 
 
 def _to_metadata(before: ShareMember | None, request: HeartbeatRequest) -> MemberMetadata:

@@ -6,27 +6,23 @@ Invariant: a copy to which the same changes are applied becomes the same group, 
 copy.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import Final
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
-from oncelog.broker.coordinator.group.requests import SHARE_TYPE
-from oncelog.broker.coordinator.group.share.member import LEFT, ShareMember
-from oncelog.broker.coordinator.group.share.records import (
+from oncelog.broker.coordinator.group.engine.changes import (
     Change,
     CurrentChanged,
     GroupChanged,
-    GroupEpoch,
     MemberChanged,
-    StatesChanged,
-    TargetChanged,
     TargetEpoch,
-    TargetEpochChanged,
 )
+from oncelog.broker.coordinator.group.engine.group import FIRST_GROUP_EPOCH, apply, apply_to_member
+from oncelog.broker.coordinator.group.engine.requests import SHARE_TYPE
+from oncelog.broker.coordinator.group.share.member import LEFT, ShareMember
+from oncelog.broker.coordinator.group.share.records import StatesChanged
 from oncelog.broker.coordinator.group.share.states import NO_STATES, KnownStates
-
-T = TypeVar("T")
 
 
 class ShareGroupState(Enum):
@@ -37,12 +33,12 @@ class ShareGroupState(Enum):
 
 
 class ShareGroup:
+    group_type: Final = SHARE_TYPE
+
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 1
-        self.metadata_hash = 0
-        self.assignment_epoch = 1
-        self.assignment_timestamp_ms = 0
+        self.group_epoch = FIRST_GROUP_EPOCH
+        self.target_epoch = TargetEpoch(1, 0)
         self.members: dict[str, ShareMember] = {}
         self.targets: dict[str, TopicPartitions] = {}
         self.states: KnownStates = NO_STATES
@@ -53,8 +49,7 @@ class ShareGroup:
 
     def copy(self) -> "ShareGroup":
         other = ShareGroup(self.group_id)
-        other.epoch, other.metadata_hash = self.epoch, self.metadata_hash
-        other.assignment_epoch, other.assignment_timestamp_ms = self.assignment_epoch, self.assignment_timestamp_ms
+        other.group_epoch, other.target_epoch = self.group_epoch, self.target_epoch
         other.members = dict(self.members)
         other.targets = dict(self.targets)
         other.states = self.states
@@ -66,32 +61,25 @@ class ShareGroup:
         self._topics = None
         self.is_settled = False
         match change:
-            case GroupChanged(group_epoch):
-                epoch = group_epoch or GroupEpoch(1, 0)
-                self.epoch, self.metadata_hash = epoch.epoch, epoch.metadata_hash
-            case TargetEpochChanged(target_epoch):
-                target = target_epoch or TargetEpoch(-1, 0)
-                self.assignment_epoch, self.assignment_timestamp_ms = target.epoch, target.timestamp_ms
-            case TargetChanged(member_id, partitions):
-                _put(self.targets, member_id, partitions)
             case StatesChanged(states):
                 self.states = states or NO_STATES
-            case CurrentChanged(member_id, current):
-                member = self.members.get(member_id)
-                if member is not None or current is not None:
-                    self.members[member_id] = replace(member or ShareMember(member_id), current=current or LEFT)
-            case MemberChanged(member_id, metadata):
-                if metadata is None:
-                    self.members.pop(member_id, None)
-                else:
-                    member = self.members.get(member_id) or ShareMember(member_id)
-                    self.members[member_id] = replace(member, metadata=metadata)
+            case CurrentChanged(member_id) | MemberChanged(member_id):
+                apply_to_member(self.members, change, ShareMember(member_id), LEFT)
+            case _:
+                apply(self, change)
+
+    def last_changes(self) -> Sequence[Change]:
+        return [StatesChanged(None), GroupChanged(None)]
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     @property
-    def group_type(self) -> str:
-        return SHARE_TYPE
+    def epoch(self) -> int:
+        return self.group_epoch.epoch
+
+    @property
+    def assignment_epoch(self) -> int:
+        return self.target_epoch.epoch
 
     @property
     def state(self) -> ShareGroupState:
@@ -110,10 +98,3 @@ class ShareGroup:
 
     def target_of(self, member_id: str) -> TopicPartitions:
         return self.targets.get(member_id, {})
-
-
-def _put(table: dict[str, T], key: str, value: T | None) -> None:
-    if value is None:
-        table.pop(key, None)
-    else:
-        table[key] = value

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.engine.errors import LEAVE_EPOCH, empty_field, fenced, group_is_full
 from oncelog.broker.coordinator.group.share.group import ShareGroup
-from oncelog.broker.coordinator.group.share.member import LEAVE_EPOCH, ShareMember
+from oncelog.broker.coordinator.group.share.member import ShareMember
 from oncelog.protocol.errors import ErrorCode, KafkaError
-
-_BLANK = "".join(map(chr, range(0x21)))
-"""The characters that Java trims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +52,9 @@ def check_heartbeat(request: HeartbeatRequest) -> None:
 
 
 def _problem(request: HeartbeatRequest) -> str | None:
-    named = (("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id))
-    for name, value in named:
-        if value is not None and not value.strip(_BLANK):
-            return f"{name} can't be empty."
+    problem = empty_field(("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id))
+    if problem is not None:
+        return problem
     if request.is_joining:
         return None if request.topic_names else "SubscribedTopicNames must be set in first request."
     return "MemberEpoch is invalid." if request.member_epoch < LEAVE_EPOCH else None
@@ -66,10 +63,7 @@ def _problem(request: HeartbeatRequest) -> str | None:
 def check_room(group: ShareGroup, member_id: str, max_size: int) -> None:
     """Raises GROUP_MAX_SIZE_REACHED."""
     if len(group.members) >= max_size and member_id not in group.members:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The share group has reached its maximum capacity of {max_size} members.",
-        )
+        raise group_is_full("share", max_size)
 
 
 def check_epoch(member: ShareMember, epoch: int) -> None:
@@ -77,18 +71,6 @@ def check_epoch(member: ShareMember, epoch: int) -> None:
     known, previous = member.epoch, member.current.previous_epoch
     if epoch in (0, known) or (epoch < known and epoch == previous):
         return
-    if epoch > known:
-        text = f"a greater member epoch ({epoch}) than the one known by the group coordinator ({known})."
-    else:
-        text = (
-            f"a smaller member epoch ({epoch}) than the one known by the group coordinator ({known}), and it does not "
-            f"match the previous member epoch ({previous})."
-        )
-    raise KafkaError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The share group member has {text} The member must abandon all its partitions and rejoin.",
-    )
-
-
-def unknown_member(member_id: str, group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
+    is_older = epoch < known
+    detail = f", and it does not match the previous member epoch ({previous})." if is_older else "."
+    raise fenced("share", epoch, known, detail)

@@ -15,13 +15,15 @@ not made if one is refused; here each counts by itself.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
-from oncelog.broker.coordinator.group.consumer.ports import TopicCatalog
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
-from oncelog.broker.coordinator.group.share.lookup import share_group
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.topics import TopicCatalog
+from oncelog.broker.coordinator.group.engine.writer import GroupWriter
+from oncelog.broker.coordinator.group.share.group import ShareGroup
+from oncelog.broker.coordinator.group.share.kind import SHARE_GROUPS
 from oncelog.broker.coordinator.group.share.ports import ShareGroupSettings, ShareStates
-from oncelog.broker.coordinator.group.share.records import StatesChanged, encode
+from oncelog.broker.coordinator.group.share.records import StatesChanged
 from oncelog.broker.coordinator.group.share.states import KnownStates, TopicStates
-from oncelog.broker.coordinator.group.share.update import ShareGroupUpdate
+from oncelog.broker.coordinator.group.share.update import ShareSteps
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.coordinator.share.values import UNINITIALIZED_START_OFFSET, SharePartitionKey
 from oncelog.broker.turns.completion import Completion
@@ -42,6 +44,7 @@ class StateLifecycle:
     def __init__(
         self,
         runtime: CoordinatorRuntime[GroupShardLife],
+        writer: GroupWriter[ShareGroup],
         clock: Clock,
         topics: TopicCatalog,
         settings: ShareGroupSettings,
@@ -49,6 +52,7 @@ class StateLifecycle:
         slices: Slices,
     ) -> None:
         self._runtime = runtime
+        self._writer = writer
         self._clock = clock
         self._topics = topics
         self._settings = settings
@@ -57,13 +61,13 @@ class StateLifecycle:
 
     # --- making -------------------------------------------------------------------------------------------------------
 
-    def prepare(self, life: GroupShardLife, update: ShareGroupUpdate) -> Callable[[], None] | None:
+    def prepare(self, life: GroupShardLife, steps: ShareSteps) -> Callable[[], None] | None:
         """Note in a heartbeat's decision which states must be made; returns what to call once it is logged."""
-        group_id = update.group.group_id
-        missing = update.begin_states(self._waiting(life, group_id))
+        group_id = steps.update.group.group_id
+        missing = steps.begin_states(self._waiting(life, group_id))
         if not missing:
             return None
-        epoch = update.group.epoch
+        epoch = steps.update.group.epoch
         return lambda: self._start(life, group_id, epoch, missing)
 
     def _waiting(self, life: GroupShardLife, group_id: str) -> Collection[UUID]:
@@ -124,7 +128,7 @@ class StateLifecycle:
     def _may_make(self, group_id: str, topic_id: UUID, number: int, replaces: bool) -> bool:
         """Whether the state is still to be made: another request may have made or deleted it since. Raises KafkaError
         if the shard is gone."""
-        group = share_group(self._runtime.shard(group_id), group_id)
+        group = self._writer.find(self._runtime.shard(group_id), group_id)
         if group is None:
             return False
         states = group.states
@@ -171,7 +175,7 @@ class StateLifecycle:
     def _is_being_deleted(self, group_id: str, topic_id: UUID) -> bool:
         """Whether that is still so: a member may have joined since, which needs the state. Raises KafkaError if the
         shard is gone."""
-        group = share_group(self._runtime.shard(group_id), group_id)
+        group = self._writer.find(self._runtime.shard(group_id), group_id)
         return group is not None and topic_id in group.states.deleting
 
     # --- logging ------------------------------------------------------------------------------------------------------
@@ -186,11 +190,11 @@ class StateLifecycle:
         """Raises KafkaError."""
 
         def operation(life: GroupShardLife) -> WriteResult[None]:
-            group = share_group(life, group_id)
+            group = self._writer.find(life, group_id)
             changed = None if group is None else change(group.states)
             if group is None or changed is None or changed == group.states:
                 return WriteResult((), None)
-            return WriteResult((encode(group_id, StatesChanged(changed)),), None)
+            return WriteResult((SHARE_GROUPS.encode(group_id, StatesChanged(changed)),), None)
 
         written = self._runtime.write(group_id, operation)
         yield written

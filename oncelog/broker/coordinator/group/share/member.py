@@ -9,12 +9,11 @@ Partitions are shared, so that nothing must be revoked first: a member has what 
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar
 from uuid import UUID
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
-
-LEAVE_EPOCH: Final = -1
+from oncelog.broker.coordinator.group.engine.errors import LEAVE_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,8 @@ LEFT = CurrentAssignment(LEAVE_EPOCH, LEAVE_EPOCH)
 
 @dataclass(frozen=True, slots=True)
 class ShareMember:
+    session_timeout_ms: ClassVar[None] = None
+    is_revoking: ClassVar[bool] = False
     member_id: str
     metadata: MemberMetadata = MemberMetadata()
     current: CurrentAssignment = JOINED

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from oncelog.broker.coordinator.group.consumer.ports import TopicCatalog
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.topics import TopicCatalog
+from oncelog.broker.coordinator.group.engine.writer import GroupWriter
+from oncelog.broker.coordinator.group.share.group import ShareGroup
+from oncelog.broker.coordinator.group.share.kind import SHARE_GROUPS
 from oncelog.broker.coordinator.group.share.lifecycle import Failures, StateLifecycle
-from oncelog.broker.coordinator.group.share.lookup import existing, existing_or_new, share_group
-from oncelog.broker.coordinator.group.share.records import StatesChanged, encode
+from oncelog.broker.coordinator.group.share.records import StatesChanged
 from oncelog.broker.coordinator.group.share.states import KnownStates, TopicStates
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
 from oncelog.broker.coordinator.share.values import NO_LEADER_EPOCH, SharePartitionKey, ShareState, topic_id_text
@@ -40,9 +42,14 @@ DeleteErrors = Mapping[str, KafkaError | None]
 
 class ShareOffsets:
     def __init__(
-        self, runtime: CoordinatorRuntime[GroupShardLife], topics: TopicCatalog, lifecycle: StateLifecycle
+        self,
+        runtime: CoordinatorRuntime[GroupShardLife],
+        writer: GroupWriter[ShareGroup],
+        topics: TopicCatalog,
+        lifecycle: StateLifecycle,
     ) -> None:
         self._runtime = runtime
+        self._writer = writer
         self._topics = topics
         self._lifecycle = lifecycle
 
@@ -68,7 +75,7 @@ class ShareOffsets:
         begun = {topic_id: TopicStates(names[topic_id], frozenset(starts)) for topic_id, starts in offsets.items()}
 
         def operation(life: GroupShardLife) -> WriteResult[tuple[GroupShardLife, int]]:
-            group = existing_or_new(life, group_id)
+            group = self._writer.existing_or_new(life, group_id)
             _check_empty(group.members)
             if impossible is not None:
                 raise impossible
@@ -95,7 +102,7 @@ class ShareOffsets:
         names: dict[UUID, str] = {}
 
         def operation(life: GroupShardLife) -> WriteResult[KnownStates]:
-            group = existing(life, group_id)
+            group = self._writer.existing(life, group_id)
             _check_empty(group.members)
             states = group.states
             for name in topic_names:
@@ -124,7 +131,7 @@ class ShareOffsets:
         of the share coordinator: the group then stays."""
 
         def operation(life: GroupShardLife) -> WriteResult[KnownStates | None]:
-            group = share_group(life, group_id)
+            group = self._writer.find(life, group_id)
             if group is None or group.members or not group.states.topic_ids:
                 return WriteResult((), None)
             return WriteResult([_record(group_id, group.states.deleting_all())], group.states)
@@ -143,7 +150,7 @@ class ShareOffsets:
         """The partitions whose state is made; none for a group that is none."""
 
         def read(life: GroupShardLife) -> Mapping[UUID, TopicStates]:
-            group = share_group(life, group_id)
+            group = self._writer.find(life, group_id)
             return {} if group is None else group.states.initialized
 
         return self._runtime.read(group_id, read)
@@ -165,7 +172,7 @@ def _impossible(group_id: str, topic_id: UUID, number: int) -> KafkaError:
 
 
 def _record(group_id: str, states: KnownStates) -> CoordinatorRecord:
-    return encode(group_id, StatesChanged(states))
+    return SHARE_GROUPS.encode(group_id, StatesChanged(states))
 
 
 def _raise_first(failures: Failures) -> None:

@@ -8,50 +8,36 @@ Invariants
 - A decision that could not be logged starts or stops no timer, and is not remembered in any other way.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
-from oncelog.broker.coordinator.group.consumer.ports import TopicCatalog, metadata_hash
-from oncelog.broker.coordinator.group.consumer.sessions import Wait
+from oncelog.broker.coordinator.group.engine.errors import NOT_SAID, fenced, group_is_full, unknown_member
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.topics import TopicCatalog, metadata_hash
+from oncelog.broker.coordinator.group.engine.writer import Decision, Follow, GroupWriter
 from oncelog.broker.coordinator.group.records import group_record
-from oncelog.broker.coordinator.group.shard_life import GroupShardLife
-from oncelog.broker.coordinator.group.states import GroupState
 from oncelog.broker.coordinator.group.streams.endpoints import endpoints_of
 from oncelog.broker.coordinator.group.streams.group import StreamsGroup
-from oncelog.broker.coordinator.group.streams.heartbeat import (
-    NOT_SAID,
-    HeartbeatRequest,
-    HeartbeatResult,
-    check_heartbeat,
-)
+from oncelog.broker.coordinator.group.streams.heartbeat import HeartbeatRequest, HeartbeatResult, check_heartbeat
 from oncelog.broker.coordinator.group.streams.internal_topics import (
     ConfiguredTopology,
     Status,
     StatusCode,
     configure,
 )
+from oncelog.broker.coordinator.group.streams.kind import STREAMS_GROUPS
 from oncelog.broker.coordinator.group.streams.life import StreamsGroupLife
 from oncelog.broker.coordinator.group.streams.member import MemberMetadata, StreamsMember
 from oncelog.broker.coordinator.group.streams.ports import StreamsGroupSettings
 from oncelog.broker.coordinator.group.streams.tasks import NO_TASKS, Tasks
 from oncelog.broker.coordinator.group.streams.topology import Topology
-from oncelog.broker.coordinator.group.streams.update import STANDBY_REPLICAS, StreamsUpdate
-from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
+from oncelog.broker.coordinator.group.streams.update import STANDBY_REPLICAS, StreamsSteps
+from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
-Follow = Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[T]):
-    update: StreamsUpdate
-    response: T
-    then: list[Follow] = field(default_factory=list)
-    """Callbacks for when the records are logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +61,7 @@ class StreamsGroupCoordinator:
         self._scheduler = scheduler
         self._topics = topics
         self._settings = settings
+        self._writer = GroupWriter[StreamsGroup](STREAMS_GROUPS, runtime, clock, settings)
 
     @property
     def is_enabled(self) -> bool:
@@ -85,7 +72,7 @@ class StreamsGroupCoordinator:
         return self._runtime.read(group_id, lambda life: self._described(life, group_id))
 
     def _described(self, life: GroupShardLife, group_id: str) -> DescribedStreamsGroup:
-        group = _existing(life, group_id).copy()
+        group = self._writer.existing(life, group_id).copy()
         try:
             configured = None if group.topology is None else configure(group.topology, self._topics)
         except KafkaError:
@@ -101,29 +88,29 @@ class StreamsGroupCoordinator:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
             check_heartbeat(request)
             decide = self._decide_leave if request.is_leaving else self._decide_heartbeat
-            return self._write(request.group_id, lambda life: decide(life, request))
+            return self._writer.write(request.group_id, lambda life: decide(life, request))
         except KafkaError as error:
             return Completion.failed(error)
 
     def _decide_heartbeat(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
         group_id, member_id = request.group_id, request.member_id
-        update, then = self._begin(life, request)
-        known = update.group
+        steps, then = self._begin(life, request)
+        known = steps.update.group
         before = self._find_member(known, request)
-        soft = life.streams.get(group_id) or self._new_life(life, group_id)
-        must_bump = update.describe_member(member_id, _to_metadata(before, request))
-        statuses = _stale_topology(known.topology, update.group.members[member_id].metadata)
-        configured = self._settle_topics(life, soft, update, request, must_bump=must_bump)
+        soft = _soft(life, group_id) or self._new_life(life, group_id)
+        must_bump = steps.describe_member(member_id, _to_metadata(before, request))
+        statuses = _stale_topology(known.topology, steps.update.group.members[member_id].metadata)
+        configured = self._settle_topics(life, soft, steps, request, must_bump=must_bump)
         delay_ms = 0 if known.members else self._settings.initial_rebalance_delay_ms(group_id)
         target = NO_TASKS
         if soft.is_delayed or delay_ms > 0:
             statuses.append(_delayed("initial rebalance delay"))
             then.append(lambda: soft.delay(delay_ms))
         else:
-            if not self._maybe_assign(update, configured):
+            if not steps.maybe_assign(self._settings.assignment_interval_ms, configured):
                 statuses.append(_delayed("assignment interval"))
-            target = update.group.target_of(member_id)
-        member = update.reconcile(member_id, target, request.reported)
+            target = steps.update.group.target_of(member_id)
+        member = steps.reconcile(member_id, target, request.reported)
         if configured.problem is not None:
             statuses.append(configured.problem)
         requested_by = soft.shutdown_requested_by or (member_id if request.shuts_down else None)
@@ -134,13 +121,14 @@ class StreamsGroupCoordinator:
         endpoint_epoch = soft.endpoint_epoch + (includes_assignment and member.metadata.endpoint is not None)
         endpoints = None
         if endpoint_epoch != request.endpoint_epoch:
-            others = [other for other in update.group.members.values() if other.member_id != member_id]
+            others = [other for other in steps.update.group.members.values() if other.member_id != member_id]
             endpoints = endpoints_of([*others, member], configured, self._topics)
         if life.shard.modern_group(group_id) is None:
             endpoint_epoch = 0  # as in Kafka: a new group has no version yet
+        then.append(lambda: self._writer.start_session(life, group_id, member))
         then.append(lambda: self._remember(life, soft, request, configured, requested_by, endpoint_epoch))
         return Decision(
-            update,
+            steps.update,
             HeartbeatResult(
                 member_id,
                 member.epoch,
@@ -158,64 +146,50 @@ class StreamsGroupCoordinator:
         self,
         life: GroupShardLife,
         soft: StreamsGroupLife,
-        update: StreamsUpdate,
+        steps: StreamsSteps,
         request: HeartbeatRequest,
         *,
         must_bump: bool,
     ) -> ConfiguredTopology:
         """Return what the topics must be like; begin a new group epoch if something that counts has changed."""
-        topology = update.settle_topology(request.topology)
+        topology = steps.settle_topology(request.topology)
         configured = soft.configured
-        known_hash = update.group.group_epoch.metadata_hash
+        known_hash = steps.update.group.group_epoch.metadata_hash
         if configured is None or configured.epoch != topology.epoch or request.group_id not in life.checked:
             configured = configure(topology, self._topics)
             known_hash = metadata_hash(self._topics, topology.required_topics)
         if configured.is_ready:
             _check_tasks(configured, request)
         configs = {STANDBY_REPLICAS: str(self._settings.standby_replicas(request.group_id))}
-        update.settle_epoch(known_hash, configured, configs, must_bump=must_bump)
+        steps.settle_epoch(known_hash, configured, configs, must_bump=must_bump)
         return configured
 
-    def _begin(self, life: GroupShardLife, request: HeartbeatRequest) -> tuple[StreamsUpdate, list[Follow]]:
+    def _begin(self, life: GroupShardLife, request: HeartbeatRequest) -> tuple[StreamsSteps, list[Follow]]:
         """Return the group to work on, which may be created for this, also in the place of an empty classic one."""
         group_id = request.group_id
-        group, classic = life.shard.modern_group(group_id), life.classic.get(group_id)
-        is_vacant = classic is None or classic.state is GroupState.EMPTY
-        if isinstance(group, StreamsGroup):
+        group, classic = self._writer.find(life, group_id), life.classic.get(group_id)
+        if group is not None:
             if request.is_joining:
                 _check_room(group, self._settings.max_size)
-            return StreamsUpdate(group, self._clock.wall_ms()), []
-        if group is not None or not is_vacant:
-            raise _not_found(f"Group {group_id} is not a streams group.")
-        if not request.is_joining:
-            is_there = classic is not None or life.shard.knows(group_id)
-            raise _not_found(
-                f"Group {group_id} is not a streams group." if is_there else f"Streams group {group_id} not found."
-            )
-        update = StreamsUpdate(StreamsGroup(group_id), self._clock.wall_ms())
+            return self._steps(group), []
+        is_vacant = life.shard.modern_group(group_id) is None and (classic is None or classic.is_empty)
+        if not request.is_joining or not is_vacant:
+            raise life.not_found(STREAMS_GROUPS, group_id, "Streams group")
+        steps = self._steps(StreamsGroup(group_id))
         if classic is None:
-            return update, []
-        update.records.append(group_record(group_id, None))
-        return update, [lambda: life.release(group_id)]
+            return steps, []
+        steps.update.records.append(group_record(group_id, None))
+        return steps, [lambda: life.release_classic(group_id)]
 
     def _find_member(self, group: StreamsGroup, request: HeartbeatRequest) -> StreamsMember | None:
         """Return the member that sent the request; None for a new one."""
         member = group.members.get(request.member_id)
         if member is None:
             if not request.is_joining:
-                raise _unknown_member(request.member_id, group.group_id)
+                raise unknown_member(request.member_id, group.group_id)
             return None
         _check_epoch(member, request)
         return member
-
-    def _maybe_assign(self, update: StreamsUpdate, configured: ConfiguredTopology) -> bool:
-        """Compute a target assignment if there is none for the group epoch; False if it is too early."""
-        if not update.is_behind():
-            return True
-        if not update.may_assign(self._settings.assignment_interval_ms(update.group.group_id)):
-            return False
-        update.assign(configured)
-        return True
 
     def _remember(
         self,
@@ -227,14 +201,12 @@ class StreamsGroupCoordinator:
         endpoint_epoch: int,
     ) -> None:
         group_id = request.group_id
-        life.streams[group_id] = soft
+        life.volatile[group_id] = soft
         life.checked.add(group_id)
         soft.configured = configured
         soft.endpoint_epoch = endpoint_epoch
         if shutdown_requested_by is not None:
             soft.shutdown_requested_by = shutdown_requested_by
-        timeout_ms = self._settings.session_timeout_ms(group_id)
-        life.sessions.expect(group_id, request.member_id, Wait.SESSION, timeout_ms)
 
     def _new_life(self, life: GroupShardLife, group_id: str) -> StreamsGroupLife:
         return StreamsGroupLife(self._clock, self._scheduler, lambda: self._on_delay_over(life, group_id))
@@ -243,119 +215,68 @@ class StreamsGroupCoordinator:
 
     def _decide_leave(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
         group_id, member_id = request.group_id, request.member_id
-        group = _existing(life, group_id)
+        group = self._writer.existing(life, group_id)
         if member_id not in group.members:
-            raise _unknown_member(member_id, group_id)
-        then: list[Follow] = []
+            raise unknown_member(member_id, group_id)
+        decision = self._removal(life, group, member_id, HeartbeatResult(member_id, request.member_epoch))
         if request.shuts_down:
-            then.append(lambda: self._shut_down(life, group_id, member_id))
-        return Decision(self._removal(group, member_id), HeartbeatResult(member_id, request.member_epoch), then)
+            decision.then.insert(0, lambda: self._shut_down(life, group_id, member_id))
+        return decision
 
-    def _removal(self, group: StreamsGroup, member_id: str) -> StreamsUpdate:
-        update = StreamsUpdate(group, self._clock.wall_ms())
-        update.remove(member_id)
-        return update
+    def _removal(self, life: GroupShardLife, group: StreamsGroup, member_id: str, response: T) -> Decision[T]:
+        steps = self._steps(group)
+        steps.remove(member_id)
+        return Decision(steps.update, response, [lambda: _end_if_empty(life, steps.update.group)])
 
     def _shut_down(self, life: GroupShardLife, group_id: str, member_id: str) -> None:
-        soft = life.streams.get(group_id)
+        soft = _soft(life, group_id)
         if soft is None:
-            soft = life.streams[group_id] = self._new_life(life, group_id)
+            soft = life.volatile[group_id] = self._new_life(life, group_id)
         soft.request_shutdown(member_id)
 
     # --- timers -------------------------------------------------------------------------------------------------------
 
     def on_active(self, life: GroupShardLife, group: StreamsGroup) -> None:
         """Let members continue where they were, with a new session."""
-        group_id = group.group_id
-        for member_id, member in group.members.items():
-            life.sessions.expect(group_id, member_id, Wait.SESSION, self._settings.session_timeout_ms(group_id))
-            if member.is_revoking:
-                life.sessions.expect(group_id, member_id, Wait.REVOCATION, member.metadata.rebalance_timeout_ms)
+        self._writer.on_active(life, group)
 
     def on_expired(self, life: GroupShardLife, group_id: str, member_id: str) -> None:
         """Remove a member that was silent, or exceeded a timeout."""
-
-        def decide(_: GroupShardLife) -> Decision[None]:
-            group = life.shard.modern_group(group_id)
-            if not isinstance(group, StreamsGroup) or member_id not in group.members:
-                return Decision(StreamsUpdate(StreamsGroup(group_id), self._clock.wall_ms()), None)
-            return Decision(self._removal(group, member_id), None)
-
-        if self._write(group_id, decide).error is not None:
-            # Not logged, perhaps because the disk is full: the member keeps its tasks for another session.
-            life.sessions.expect(group_id, member_id, Wait.SESSION, self._settings.session_timeout_ms(group_id))
+        self._writer.on_expired(
+            life, group_id, member_id, lambda life, group: self._removal(life, group, member_id, None)
+        )
 
     def _on_delay_over(self, life: GroupShardLife, group_id: str) -> None:
         """Make the first assignment. If that cannot be logged, the next heartbeat makes it."""
 
         def decide(_: GroupShardLife) -> Decision[None]:
-            group = life.shard.modern_group(group_id)
-            update = StreamsUpdate(
-                group if isinstance(group, StreamsGroup) else StreamsGroup(group_id), self._clock.wall_ms()
-            )
-            topology = update.group.topology
-            if update.group.members and topology is not None:
-                self._maybe_assign(update, configure(topology, self._topics))
-            return Decision(update, None)
+            steps = self._steps(self._writer.find(life, group_id) or StreamsGroup(group_id))
+            topology = steps.update.group.topology
+            if steps.update.group.members and topology is not None:
+                steps.maybe_assign(self._settings.assignment_interval_ms, configure(topology, self._topics))
+            return Decision(steps.update, None)
 
-        self._write(group_id, decide)
+        self._writer.write(group_id, decide)
 
-    # --- writing ------------------------------------------------------------------------------------------------------
-
-    def _write(self, group_id: str, decide: Callable[[GroupShardLife], Decision[T]]) -> Completion[T]:
-        """Decide, log and apply in this turn; completes once durable, or with the KafkaError raised on the way."""
-        made: list[tuple[GroupShardLife, Decision[T]]] = []
-
-        def operation(life: GroupShardLife) -> WriteResult[T]:
-            decision = decide(life)
-            made.append((life, decision))
-            return WriteResult(decision.update.records, decision.response)
-
-        written = self._runtime.write(group_id, operation)
-        if made and written.error is None:
-            _follow(group_id, *made[0])
-        return written
+    def _steps(self, base: StreamsGroup) -> StreamsSteps:
+        return StreamsSteps(self._writer.update(base))
 
 
-def _follow(group_id: str, life: GroupShardLife, decision: Decision[T]) -> None:
-    group, sessions = decision.update.group, life.sessions
-    for member_id in decision.update.touched:
-        member = group.members.get(member_id)
-        if member is None:
-            sessions.forget(group_id, member_id)
-        elif member.is_revoking:
-            sessions.expect(group_id, member_id, Wait.REVOCATION, member.metadata.rebalance_timeout_ms)
-        else:
-            sessions.done(group_id, member_id, Wait.REVOCATION)
-    for follow in decision.then:
-        follow()
-    if not group.members and group_id in life.streams:
-        life.streams.pop(group_id).end()
+def _soft(life: GroupShardLife, group_id: str) -> StreamsGroupLife | None:
+    """Return what is not logged of the group."""
+    soft = life.volatile.get(group_id)
+    return soft if isinstance(soft, StreamsGroupLife) else None
 
 
-def _existing(life: GroupShardLife, group_id: str) -> StreamsGroup:
-    group = life.shard.modern_group(group_id)
-    if isinstance(group, StreamsGroup):
-        return group
-    is_there = group is not None or group_id in life.classic or life.shard.knows(group_id)
-    raise _not_found(f"Group {group_id} {'is not a streams group.' if is_there else 'not found.'}")
-
-
-def _not_found(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-
-
-def _unknown_member(member_id: str, group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
+def _end_if_empty(life: GroupShardLife, group: StreamsGroup) -> None:
+    if not group.members and group.group_id in life.volatile:
+        life.volatile.pop(group.group_id).end()
 
 
 def _check_room(group: StreamsGroup, max_size: int) -> None:
     """Raises GROUP_MAX_SIZE_REACHED, as in Kafka also for a member that rejoins."""
     if len(group.members) >= max_size:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The streams group has reached its maximum capacity of {max_size} members.",
-        )
+        raise group_is_full("streams", max_size)
 
 
 def _check_epoch(member: StreamsMember, request: HeartbeatRequest) -> None:
@@ -367,12 +288,7 @@ def _check_epoch(member: StreamsMember, request: HeartbeatRequest) -> None:
     is_repeated = epoch == current.previous_epoch and epoch < member.epoch
     if is_repeated and reported is not None and current.assigned.has_all(reported):
         return
-    raise KafkaError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The streams group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch ({epoch}) "
-        f"than the one known by the group coordinator ({member.epoch}). The member must abandon all its partitions "
-        "and rejoin.",
-    )
+    raise fenced("streams", epoch, member.epoch)
 
 
 def _check_tasks(configured: ConfiguredTopology, request: HeartbeatRequest) -> None:

@@ -8,7 +8,7 @@ listed with the partitions that it has.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from oncelog.broker.coordinator.group.consumer.ports import TopicCatalog
+from oncelog.broker.coordinator.group.engine.topics import TopicCatalog
 from oncelog.broker.coordinator.group.streams.heartbeat import EndpointPartitions
 from oncelog.broker.coordinator.group.streams.internal_topics import ConfiguredTopology
 from oncelog.broker.coordinator.group.streams.member import StreamsMember

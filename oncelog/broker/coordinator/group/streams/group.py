@@ -1,7 +1,7 @@
 """One streams group: the state that its records add up to.
 
 Owns: members, the topology, epochs, the target assignment, and what follows from them; changed by `apply` alone. Does
-not own: sessions and other timers (`life`, `group.consumer.sessions`), what may happen next (`coordinator`).
+not own: sessions and other timers (`life`, `engine.sessions`), what may happen next (`coordinator`).
 Invariants
 - An active task belongs to at most one process: that of the member that was given it last, until that member's own
   record gives it up.
@@ -10,30 +10,23 @@ Invariants
 KIP-1071.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import Final
 
-from oncelog.broker.coordinator.group.requests import STREAMS_TYPE
-from oncelog.broker.coordinator.group.streams.member import LEFT, CurrentAssignment, StreamsMember
-from oncelog.broker.coordinator.group.streams.records import (
+from oncelog.broker.coordinator.group.engine.changes import (
     Change,
     CurrentChanged,
     GroupChanged,
-    GroupEpoch,
     MemberChanged,
-    TargetChanged,
     TargetEpoch,
-    TargetEpochChanged,
-    TopologyChanged,
 )
+from oncelog.broker.coordinator.group.engine.group import FIRST_GROUP_EPOCH, apply, apply_to_member, put
+from oncelog.broker.coordinator.group.engine.requests import STREAMS_TYPE
+from oncelog.broker.coordinator.group.streams.member import LEFT, StreamsMember
+from oncelog.broker.coordinator.group.streams.records import TopologyChanged
 from oncelog.broker.coordinator.group.streams.tasks import NO_TASKS, Tasks, each_task
 from oncelog.broker.coordinator.group.streams.topology import Topology
-
-K = TypeVar("K")
-T = TypeVar("T")
-_FIRST_EPOCH = 1
 
 
 class StreamsGroupState(Enum):
@@ -47,10 +40,12 @@ class StreamsGroupState(Enum):
 
 
 class StreamsGroup:
+    group_type: Final = STREAMS_TYPE
+
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.group_epoch = GroupEpoch(_FIRST_EPOCH, 0)
-        self.target_epoch = TargetEpoch(_FIRST_EPOCH, 0)
+        self.group_epoch = FIRST_GROUP_EPOCH
+        self.target_epoch = TargetEpoch(1, 0)
         self.topology: Topology | None = None
         self.members: dict[str, StreamsMember] = {}
         self.targets: dict[str, Tasks] = {}
@@ -74,35 +69,22 @@ class StreamsGroup:
 
     def apply(self, change: Change) -> None:
         match change:
-            case GroupChanged(group_epoch):
-                self.group_epoch = group_epoch or GroupEpoch(_FIRST_EPOCH, 0)
             case TopologyChanged(topology):
                 self.topology = topology
-            case TargetEpochChanged(target_epoch):
-                self.target_epoch = target_epoch or TargetEpoch(-1, 0)
-            case TargetChanged(member_id, tasks):
-                _put(self.targets, member_id, tasks)
-            case CurrentChanged(member_id, current):
-                self._apply_current(member_id, current)
-            case MemberChanged(member_id, metadata):
-                member = self.members.get(member_id) or StreamsMember(member_id)
-                self._release(member)
-                if metadata is None:
-                    self.members.pop(member_id, None)
-                else:
-                    self._put(replace(member, metadata=metadata))
+            case CurrentChanged(member_id) | MemberChanged(member_id):
+                before = self.members.get(member_id)
+                if before is not None:
+                    self._release(before)
+                after = apply_to_member(self.members, change, StreamsMember(member_id), LEFT)
+                if after is not None:
+                    self._put(after)
+            case _:
+                apply(self, change)
 
-    def _apply_current(self, member_id: str, current: CurrentAssignment | None) -> None:
-        member = self.members.get(member_id)
-        if member is None:
-            if current is None:
-                return
-            member = StreamsMember(member_id)
-        self._release(member)
-        self._put(replace(member, current=current or LEFT))
+    def last_changes(self) -> Sequence[Change]:
+        return [GroupChanged(None), TopologyChanged(None)]
 
     def _put(self, member: StreamsMember) -> None:
-        self.members[member.member_id] = member
         process_id = member.metadata.process_id
         for tasks in (member.current.assigned, member.current.pending_revocation):
             self._active.update(dict.fromkeys(each_task(tasks.active), process_id))
@@ -120,7 +102,7 @@ class StreamsGroup:
             for held, ids in ((self._standby, tasks.standby), (self._warmup, tasks.warmup)):
                 for task in each_task(ids):
                     left = held.get(task, frozenset()) - {process_id}
-                    _put(held, task, left or None)
+                    put(held, task, left or None)
 
     # --- who has what -------------------------------------------------------------------------------------------------
 
@@ -139,10 +121,6 @@ class StreamsGroup:
         return self.targets.get(member_id, NO_TASKS)
 
     # --- the group as a whole -----------------------------------------------------------------------------------------
-
-    @property
-    def group_type(self) -> str:
-        return STREAMS_TYPE
 
     @property
     def epoch(self) -> int:
@@ -176,10 +154,3 @@ class StreamsGroup:
 
     def may_read(self, topic: str) -> bool:
         return self.topology is not None and topic in self.topology.required_topics
-
-
-def _put(table: dict[K, T], key: K, value: T | None) -> None:
-    if value is None:
-        table.pop(key, None)
-    else:
-        table[key] = value

@@ -10,15 +10,12 @@ regular expressions for source topics.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from oncelog.broker.coordinator.group.engine.errors import LEAVE_EPOCH, NOT_SAID, STATIC_LEAVE_EPOCH, empty_field
 from oncelog.broker.coordinator.group.streams.internal_topics import InternalTopic, Status
-from oncelog.broker.coordinator.group.streams.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Endpoint
+from oncelog.broker.coordinator.group.streams.member import Endpoint
 from oncelog.broker.coordinator.group.streams.tasks import TaskIds, Tasks, without_empty
 from oncelog.broker.coordinator.group.streams.topology import Topology
 from oncelog.protocol.errors import ErrorCode, KafkaError
-
-NOT_SAID = -1
-_BLANK = "".join(map(chr, range(0x21)))
-"""The characters that Java trims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +110,9 @@ def _unsupported(request: HeartbeatRequest) -> str | None:
 
 
 def _problem(request: HeartbeatRequest) -> str | None:
-    for name, value in (("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id)):
-        if value is not None and not value.strip(_BLANK):
-            return f"{name} can't be empty."
+    problem = empty_field(("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id))
+    if problem is not None:
+        return problem
     epoch = request.member_epoch
     if epoch == 0:
         return _joining_problem(request)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappop, heappush
 
-from oncelog.broker.coordinator.group.consumer.ports import TopicCatalog
+from oncelog.broker.coordinator.group.engine.topics import TopicCatalog
 from oncelog.broker.coordinator.group.streams.topology import CopartitionGroup, Subtopology, TopicInfo, Topology
 from oncelog.protocol.errors import ErrorCode, KafkaError
 

@@ -2,7 +2,7 @@
 
 Owns: the topics that the topology was last found to need, the delay before the first assignment, the request to shut
 the application down, and the version of the members' endpoints. Does not own: durable state (`group`), sessions
-(`group.consumer.sessions`).
+(`engine.sessions`).
 Invariant: after `end` no timer runs.
 
 KIP-1071. As in Kafka, none of this is logged: a restart finds out the topics anew, and forgets the rest.
@@ -10,7 +10,7 @@ KIP-1071. As in Kafka, none of this is logged: a restart finds out the topics an
 
 from collections.abc import Callable
 
-from oncelog.broker.coordinator.group.deadline import Deadline
+from oncelog.broker.coordinator.group.engine.deadline import Deadline
 from oncelog.broker.coordinator.group.streams.internal_topics import ConfiguredTopology
 from oncelog.broker.turns.ports import Clock, Scheduler
 

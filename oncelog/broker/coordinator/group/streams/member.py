@@ -11,11 +11,10 @@ directory of the task's state.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import ClassVar
 
+from oncelog.broker.coordinator.group.engine.errors import LEAVE_EPOCH
 from oncelog.broker.coordinator.group.streams.tasks import NOTHING_OWNED, OwnedTasks
-
-LEAVE_EPOCH = -1
-STATIC_LEAVE_EPOCH = -2
 
 
 class MemberState(IntEnum):
@@ -76,6 +75,8 @@ LEFT = CurrentAssignment(LEAVE_EPOCH, LEAVE_EPOCH)
 
 @dataclass(frozen=True, slots=True)
 class StreamsMember:
+    session_timeout_ms: ClassVar[None] = None
+    is_classic: ClassVar[bool] = False
     member_id: str
     metadata: MemberMetadata = MemberMetadata()
     current: CurrentAssignment = NOTHING_ASSIGNED

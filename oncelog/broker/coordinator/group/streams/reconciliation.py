@@ -1,7 +1,7 @@
 """One step of a member of a streams group from its current assignment towards its target.
 
 Owns: the three states of a member on the way, and which tasks it may have in each. Does not own: the target
-(`assignor`), who else has what (`group`), the timeout of a revocation (`group.consumer.sessions`).
+(`assignor`), who else has what (`group`), the timeout of a revocation (`engine.sessions`).
 Invariants
 - An active task is assigned only while no member has it; a process never has one task in two roles, or twice.
 - A member's epoch advances to that of the target only once it has nothing that the target takes from it.

@@ -1,34 +1,24 @@
-"""Streams groups in `__consumer_offsets`: each record as a change of one group, in Kafka's formats (KIP-1071).
+"""The records of streams groups in `__consumer_offsets`, in Kafka's formats (KIP-1071).
 
-Owns: encoding and decoding, and which keys belong to streams groups. Does not own: the effect of a change (`group`),
+Owns: the table of their types. Does not own: how the table is used (`engine.kind`), the effect of a change (`group`),
 the format of a topology (`topology_record`).
-Each change names its subject; a value of None is a tombstone. Values are written in version 0, the only one.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import ModuleType
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from oncelog.broker.coordinator.group.records import decode_modern, encode_modern
+from oncelog.broker.coordinator.group.engine.changes import (
+    CurrentChanged,
+    GroupChanged,
+    GroupEpoch,
+    MemberChanged,
+    TargetChanged,
+)
+from oncelog.broker.coordinator.group.engine.kind import RecordType, target_epoch_record
 from oncelog.broker.coordinator.group.streams.member import CurrentAssignment, Endpoint, MemberMetadata, MemberState
 from oncelog.broker.coordinator.group.streams.tasks import OwnedTasks, TaskEpochs, TaskIds, Tasks
 from oncelog.broker.coordinator.group.streams.topology import Topology
 from oncelog.broker.coordinator.group.streams.topology_record import from_record, to_record
-from oncelog.broker.coordinator.runtime import CoordinatorRecord
-from oncelog.protocol.generated import (
-    streams_group_current_member_assignment_key,
-    streams_group_current_member_assignment_value,
-    streams_group_member_metadata_key,
-    streams_group_member_metadata_value,
-    streams_group_metadata_key,
-    streams_group_metadata_value,
-    streams_group_target_assignment_member_key,
-    streams_group_target_assignment_member_value,
-    streams_group_target_assignment_metadata_key,
-    streams_group_target_assignment_metadata_value,
-    streams_group_topology_key,
-    streams_group_topology_value,
-)
 from oncelog.protocol.generated.streams_group_current_member_assignment_key import (
     StreamsGroupCurrentMemberAssignmentKey,
 )
@@ -54,98 +44,10 @@ from oncelog.protocol.generated.streams_group_target_assignment_metadata_value i
 )
 from oncelog.protocol.generated.streams_group_topology_key import StreamsGroupTopologyKey
 from oncelog.protocol.generated.streams_group_topology_value import StreamsGroupTopologyValue
-from oncelog.protocol.message import Message
-
-STREAMS_GROUP_TYPE = 17
-_MODULES: Mapping[int, tuple[ModuleType, ModuleType]] = {
-    STREAMS_GROUP_TYPE: (streams_group_metadata_key, streams_group_metadata_value),
-    19: (streams_group_member_metadata_key, streams_group_member_metadata_value),
-    20: (streams_group_target_assignment_metadata_key, streams_group_target_assignment_metadata_value),
-    21: (streams_group_target_assignment_member_key, streams_group_target_assignment_member_value),
-    22: (streams_group_current_member_assignment_key, streams_group_current_member_assignment_value),
-    23: (streams_group_topology_key, streams_group_topology_value),
-}
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEpoch:
-    """The group's epoch, and for which topics and settings it holds."""
-
-    epoch: int
-    metadata_hash: int
-    validated_topology_epoch: int = -1
-    """The topology whose topics are all there; −1 if some are not."""
-    assignment_configs: Mapping[str, str] = field(default_factory=dict)
-    """The settings of the assignor."""
-
-
-@dataclass(frozen=True, slots=True)
-class TargetEpoch:
-    """The group epoch of the target assignment, and when it was computed."""
-
-    epoch: int
-    timestamp_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupChanged:
-    group_epoch: GroupEpoch | None
-
-
-@dataclass(frozen=True, slots=True)
-class TopologyChanged:
+class TopologyChanged(NamedTuple):
     topology: Topology | None
-
-
-@dataclass(frozen=True, slots=True)
-class TargetEpochChanged:
-    target_epoch: TargetEpoch | None
-
-
-@dataclass(frozen=True, slots=True)
-class MemberChanged:
-    member_id: str
-    metadata: MemberMetadata | None
-
-
-@dataclass(frozen=True, slots=True)
-class TargetChanged:
-    member_id: str
-    tasks: Tasks | None
-
-
-@dataclass(frozen=True, slots=True)
-class CurrentChanged:
-    member_id: str
-    current: CurrentAssignment | None
-
-
-Change = GroupChanged | TopologyChanged | TargetEpochChanged | MemberChanged | TargetChanged | CurrentChanged
-
-
-def encode(group_id: str, change: Change) -> CoordinatorRecord:
-    return encode_modern(*_messages(group_id, change))
-
-
-def _messages(group_id: str, change: Change) -> tuple[Message, Message | None]:
-    match change:
-        case GroupChanged(epoch):
-            return StreamsGroupMetadataKey(group_id), None if epoch is None else _group_value(epoch)
-        case TopologyChanged(topology):
-            return StreamsGroupTopologyKey(group_id), None if topology is None else to_record(topology)
-        case TargetEpochChanged(target):
-            return StreamsGroupTargetAssignmentMetadataKey(group_id), None if target is None else _target_epoch_value(
-                target
-            )
-        case MemberChanged(member_id, metadata):
-            member_value = None if metadata is None else _metadata_value(metadata)
-            return StreamsGroupMemberMetadataKey(group_id, member_id), member_value
-        case TargetChanged(member_id, tasks):
-            target_value = None if tasks is None else _target_value(tasks)
-            return StreamsGroupTargetAssignmentMemberKey(group_id, member_id), target_value
-        case CurrentChanged(member_id, current):
-            current_value = None if current is None else _current_value(current)
-            return StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), current_value
 
 
 def _group_value(epoch: GroupEpoch) -> StreamsGroupMetadataValue:
@@ -153,8 +55,9 @@ def _group_value(epoch: GroupEpoch) -> StreamsGroupMetadataValue:
     return StreamsGroupMetadataValue(epoch.epoch, epoch.metadata_hash, epoch.validated_topology_epoch, configs)
 
 
-def _target_epoch_value(target: TargetEpoch) -> StreamsGroupTargetAssignmentMetadataValue:
-    return StreamsGroupTargetAssignmentMetadataValue(target.epoch, target.timestamp_ms)
+def _group_epoch(value: StreamsGroupMetadataValue) -> GroupEpoch:
+    configs = {config.key: config.value for config in value.last_assignment_configs or ()}
+    return GroupEpoch(value.epoch, value.metadata_hash, value.validated_topology_epoch, configs)
 
 
 def _metadata_value(metadata: MemberMetadata) -> StreamsGroupMemberMetadataValue:
@@ -172,6 +75,21 @@ def _metadata_value(metadata: MemberMetadata) -> StreamsGroupMemberMetadataValue
     )
 
 
+def _metadata(value: StreamsGroupMemberMetadataValue) -> MemberMetadata:
+    endpoint = value.user_endpoint
+    return MemberMetadata(
+        value.instance_id,
+        value.rack_id,
+        value.client_id,
+        value.client_host,
+        value.rebalance_timeout_ms,
+        value.topology_epoch,
+        value.process_id,
+        None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        tuple((tag.key, tag.value) for tag in value.client_tags),
+    )
+
+
 def _target_value(tasks: Tasks) -> StreamsGroupTargetAssignmentMemberValue:
     return StreamsGroupTargetAssignmentMemberValue(
         _target_tasks(tasks.active), _target_tasks(tasks.standby), _target_tasks(tasks.warmup)
@@ -180,6 +98,14 @@ def _target_value(tasks: Tasks) -> StreamsGroupTargetAssignmentMemberValue:
 
 def _target_tasks(tasks: TaskIds) -> list[TargetTaskIds]:
     return [TargetTaskIds(name, sorted(partitions)) for name, partitions in sorted(tasks.items())]
+
+
+def _target(value: StreamsGroupTargetAssignmentMemberValue) -> Tasks:
+    return Tasks(_ids(value.active_tasks), _ids(value.standby_tasks), _ids(value.warmup_tasks))
+
+
+def _ids(entries: Sequence[TargetTaskIds] | Sequence[CurrentTaskIds]) -> TaskIds:
+    return {entry.subtopology_id: frozenset(entry.partitions) for entry in entries}
 
 
 def _current_value(current: CurrentAssignment) -> StreamsGroupCurrentMemberAssignmentValue:
@@ -208,71 +134,7 @@ def _tasks(tasks: TaskIds) -> list[CurrentTaskIds]:
     return [CurrentTaskIds(name, sorted(partitions)) for name, partitions in sorted(tasks.items())]
 
 
-def decode(record: CoordinatorRecord) -> tuple[str, Change]:
-    """Return the group of a record of a streams group, and the change. Raises ProtocolError."""
-    key, value = decode_modern(record, _MODULES)
-    return key.group_id, _change(key, value)
-
-
-def _change(key: Message, value: Message | None) -> Change:
-    match key:
-        case StreamsGroupTopologyKey():
-            return TopologyChanged(from_record(value) if isinstance(value, StreamsGroupTopologyValue) else None)
-        case StreamsGroupTargetAssignmentMetadataKey():
-            return TargetEpochChanged(_target_epoch(value))
-        case StreamsGroupMemberMetadataKey(member_id=member_id):
-            return MemberChanged(member_id, _metadata(value))
-        case StreamsGroupTargetAssignmentMemberKey(member_id=member_id):
-            return TargetChanged(member_id, _target(value))
-        case StreamsGroupCurrentMemberAssignmentKey(member_id=member_id):
-            return CurrentChanged(member_id, _current(value))
-        case _:
-            return GroupChanged(_group_epoch(value))
-
-
-def _group_epoch(value: Message | None) -> GroupEpoch | None:
-    if not isinstance(value, StreamsGroupMetadataValue):
-        return None
-    configs = {config.key: config.value for config in value.last_assignment_configs or ()}
-    return GroupEpoch(value.epoch, value.metadata_hash, value.validated_topology_epoch, configs)
-
-
-def _target_epoch(value: Message | None) -> TargetEpoch | None:
-    if not isinstance(value, StreamsGroupTargetAssignmentMetadataValue):
-        return None
-    return TargetEpoch(value.assignment_epoch, value.assignment_timestamp)
-
-
-def _metadata(value: Message | None) -> MemberMetadata | None:
-    if not isinstance(value, StreamsGroupMemberMetadataValue):
-        return None
-    endpoint = value.user_endpoint
-    return MemberMetadata(
-        value.instance_id,
-        value.rack_id,
-        value.client_id,
-        value.client_host,
-        value.rebalance_timeout_ms,
-        value.topology_epoch,
-        value.process_id,
-        None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
-        tuple((tag.key, tag.value) for tag in value.client_tags),
-    )
-
-
-def _target(value: Message | None) -> Tasks | None:
-    if not isinstance(value, StreamsGroupTargetAssignmentMemberValue):
-        return None
-    return Tasks(_ids(value.active_tasks), _ids(value.standby_tasks), _ids(value.warmup_tasks))
-
-
-def _ids(entries: Sequence[TargetTaskIds] | Sequence[CurrentTaskIds]) -> TaskIds:
-    return {entry.subtopology_id: frozenset(entry.partitions) for entry in entries}
-
-
-def _current(value: Message | None) -> CurrentAssignment | None:
-    if not isinstance(value, StreamsGroupCurrentMemberAssignmentValue):
-        return None
+def _current(value: StreamsGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
     try:
         state = MemberState(value.state)
     except ValueError:
@@ -295,9 +157,33 @@ def _current(value: Message | None) -> CurrentAssignment | None:
 def _epochs(entries: Sequence[CurrentTaskIds], member_epoch: int) -> TaskEpochs:
     """Return assignment epochs; records from before KIP-1251 have none, and the member's epoch is the latest
     possible."""
-    read: dict[str, Mapping[int, int]] = {}
+    read: dict[str, dict[int, int]] = {}
     for entry in entries:
         epochs = entry.assignment_epochs or ()
         known = epochs if len(epochs) == len(entry.partitions) else [member_epoch] * len(entry.partitions)
         read[entry.subtopology_id] = dict(zip(entry.partitions, known, strict=True))
     return read
+
+
+RECORDS: tuple[RecordType, ...] = (
+    RecordType(GroupChanged, StreamsGroupMetadataKey, StreamsGroupMetadataValue, _group_value, _group_epoch),
+    target_epoch_record(StreamsGroupTargetAssignmentMetadataKey, StreamsGroupTargetAssignmentMetadataValue),
+    RecordType(
+        MemberChanged, StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue, _metadata_value, _metadata
+    ),
+    RecordType(
+        TargetChanged,
+        StreamsGroupTargetAssignmentMemberKey,
+        StreamsGroupTargetAssignmentMemberValue,
+        _target_value,
+        _target,
+    ),
+    RecordType(
+        CurrentChanged,
+        StreamsGroupCurrentMemberAssignmentKey,
+        StreamsGroupCurrentMemberAssignmentValue,
+        _current_value,
+        _current,
+    ),
+    RecordType(TopologyChanged, StreamsGroupTopologyKey, StreamsGroupTopologyValue, to_record, from_record),
+)

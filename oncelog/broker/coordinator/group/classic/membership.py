@@ -11,9 +11,9 @@ KIPs: 345 (static members), 394 (pending members).
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from oncelog.broker.coordinator.group.deadline import Deadline
-from oncelog.broker.coordinator.group.records import StoredGroup, StoredMember
-from oncelog.broker.coordinator.group.requests import (
+from oncelog.broker.coordinator.group.classic.states import GroupState, check_transition
+from oncelog.broker.coordinator.group.engine.deadline import Deadline
+from oncelog.broker.coordinator.group.engine.requests import (
     DescribedMember,
     GroupDescription,
     JoinedMember,
@@ -22,7 +22,8 @@ from oncelog.broker.coordinator.group.requests import (
     Protocol,
     SyncResult,
 )
-from oncelog.broker.coordinator.group.states import GroupState, check_transition
+from oncelog.broker.coordinator.group.engine.subscription import CONSUMER, read_subscription
+from oncelog.broker.coordinator.group.records import StoredGroup, StoredMember
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode
@@ -257,6 +258,25 @@ class Group:
             ],
         )
 
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def topics(self) -> frozenset[str] | None:
+        """Every topic that a member subscribes to; None if the group is not one of consumers, or it cannot be
+        decoded."""
+        if self.protocol_type != CONSUMER:
+            return None
+        topics: set[str] = set()
+        for member in self.members.values():
+            for _, metadata in member.protocols:
+                subscription = read_subscription(metadata)
+                if subscription is None:
+                    return None
+                topics.update(subscription.topics)
+        return frozenset(topics)
+
     def to_stored(self, assignments: Mapping[str, bytes], wall_ms: WallMs) -> StoredGroup:
         """Return the generation in the form in which it is logged, with the assignment of each member."""
         return StoredGroup(
@@ -265,7 +285,7 @@ class Group:
             self.protocol_name,
             self.leader_id,
             wall_ms,
-            [
+            tuple(
                 StoredMember(
                     member.member_id,
                     member.group_instance_id,
@@ -277,7 +297,7 @@ class Group:
                     assignments.get(member.member_id, b""),
                 )
                 for member in self.members.values()
-            ],
+            ),
         )
 
 

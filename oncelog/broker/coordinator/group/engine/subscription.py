@@ -10,7 +10,6 @@ from struct import Struct
 from types import ModuleType
 from typing import Any
 
-from oncelog.broker.coordinator.group.membership import Group
 from oncelog.protocol import state_record_codec
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.generated import consumer_protocol_assignment, consumer_protocol_subscription
@@ -19,21 +18,6 @@ from oncelog.protocol.generated.consumer_protocol_subscription import ConsumerPr
 
 CONSUMER = "consumer"
 _VERSION = Struct(">h")
-
-
-def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """Return every topic that a member subscribes to; None if the group is not one of consumers, or it cannot be
-    decoded."""
-    if group.protocol_type != CONSUMER:
-        return None
-    topics: set[str] = set()
-    for member in group.members.values():
-        for _, metadata in member.protocols:
-            subscription = read_subscription(metadata)
-            if subscription is None:
-                return None
-            topics.update(subscription.topics)
-    return frozenset(topics)
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription | None:

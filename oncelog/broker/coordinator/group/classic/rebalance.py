@@ -13,10 +13,10 @@ KIPs: 62 (rebalance timeout), 134 (initial delay), 345 (static members may retur
 
 from collections.abc import Callable, Mapping
 
-from oncelog.broker.coordinator.group.deadline import Deadline
-from oncelog.broker.coordinator.group.membership import Group, Member
-from oncelog.broker.coordinator.group.requests import JoinResult, SyncResult
-from oncelog.broker.coordinator.group.states import GroupState
+from oncelog.broker.coordinator.group.classic.membership import Group, Member
+from oncelog.broker.coordinator.group.classic.states import GroupState
+from oncelog.broker.coordinator.group.engine.deadline import Deadline
+from oncelog.broker.coordinator.group.engine.requests import JoinResult, SyncResult
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Scheduler
 from oncelog.protocol.errors import ErrorCode, KafkaError

@@ -1,29 +1,27 @@
 """The groups of one `__consumer_offsets` partition, as replayed from the log.
 
 Owns: committed offsets, offsets of open transactions, the last logged generation of each classic group, each group of
-another type (`kinds`); changed by replay alone. Does not own: what a restart forgets (sessions, waiting joins:
+another type (`kind`); changed by replay alone. Does not own: what a restart forgets (sessions, waiting joins:
 `shard_life`).
 Invariants
 - A transactional offset is visible only after its producer's COMMIT marker in this partition; ABORT drops it (KIP-98).
 - Of two commits for one partition the later *record* wins, even if an older transactional one is promoted later.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
-from oncelog.broker.coordinator.group.kind import GroupKind, ModernGroup
-from oncelog.broker.coordinator.group.kinds import kind_of_record
+from oncelog.broker.coordinator.group.engine.changes import Change, GroupChanged
+from oncelog.broker.coordinator.group.engine.kind import GroupKind, GroupRecord, ModernGroup
 from oncelog.broker.coordinator.group.records import (
     NO_TIMESTAMP,
     CommittedOffset,
+    GenerationChange,
     OffsetChange,
     OffsetKey,
     StoredGroup,
     TopicPartition,
-    decode_group,
-    decode_key,
-    decode_offset,
+    decode,
 )
 from oncelog.broker.coordinator.runtime import CoordinatorRecord
 from oncelog.broker.log.values import EndMarker
@@ -38,8 +36,11 @@ class Recorded(NamedTuple):
 
 
 class GroupShard:
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, kind_of_record: Callable[[int], GroupKind | None]) -> None:
+        """`kind_of_record(record_type)` returns the type of groups to which a record belongs, if that is one of
+        `kind`."""
         self.partition = partition
+        self._kind_of_record = kind_of_record
         self._groups: dict[str, StoredGroup] = {}
         self._modern_groups: dict[str, ModernGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, Recorded]] = {}
@@ -63,11 +64,6 @@ class GroupShard:
 
     def modern_groups(self) -> Mapping[str, ModernGroup]:
         return self._modern_groups
-
-    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """Return the consumer group; None also for a group of another type."""
-        group = self._modern_groups.get(group_id)
-        return group if isinstance(group, ConsumerGroup) else None
 
     def group_ids(self) -> list[str]:
         """Return every group that has a generation or members, or has had an offset, even in an open transaction."""
@@ -99,37 +95,38 @@ class GroupShard:
     # --- replay -------------------------------------------------------------------------------------------------------
 
     def replay(self, record: CoordinatorRecord, *, offset: int, producer_id: int) -> None:
-        if isinstance(record.decoded, OffsetChange):
-            self._replay_offset(record.decoded, offset, producer_id)
-            return
-        record_type = state_record_codec.prefix(record.key)
-        kind = kind_of_record(record_type)
-        if kind is not None:
-            self._replay_modern_group(kind, record_type, record)
-            return
-        key = decode_key(record)
-        if isinstance(key, OffsetKey):
-            committed = None if record.value is None else decode_offset(record.value)
-            self._replay_offset(OffsetChange(key, committed), offset, producer_id)
-        elif key is not None:
-            if record.value is None:
-                self._groups.pop(key, None)
-                self._end_without_offsets(key)
-            else:
-                self._groups[key] = decode_group(record.value)
+        change = self._decode(record) if record.decoded is None else record.decoded
+        if isinstance(change, OffsetChange):
+            self._replay_offset(change, offset, producer_id)
+        elif isinstance(change, GroupRecord):
+            self._replay_modern_group(*change)
+        elif isinstance(change, GenerationChange):
+            self._replay_generation(*change)
 
-    def _replay_modern_group(self, kind: GroupKind, record_type: int, record: CoordinatorRecord) -> None:
-        group_id, change = kind.decode(record)
+    def _decode(self, record: CoordinatorRecord) -> object:
+        """Return what a record says that was read from the log; None for one of a later release."""
+        kind = self._kind_of_record(state_record_codec.prefix(record.key))
+        return decode(record) if kind is None else kind.decode(record)
+
+    def _replay_generation(self, group_id: str, generation: StoredGroup | None) -> None:
+        if generation is None:
+            self._groups.pop(group_id, None)
+            self._end_without_offsets(group_id)
+        else:
+            self._groups[group_id] = generation
+
+    def _replay_modern_group(self, kind: GroupKind, group_id: str, change: Change) -> None:
         group = self._modern_groups.get(group_id)
         if group is not None and group.group_type != kind.group_type:
             group = None
-        if record.value is None:
+        if change[-1] is None:
+            is_end = isinstance(change, GroupChanged)
             # A tombstone creates no group, nor does it end one of another type that has the id by now.
-            if group is not None and record_type == kind.end_type:
+            if group is not None and is_end:
                 del self._modern_groups[group_id]
             elif group is not None:
                 group.apply(change)
-            if record_type == kind.end_type:
+            if is_end:
                 self._end_without_offsets(group_id)
             return
         if group is None:

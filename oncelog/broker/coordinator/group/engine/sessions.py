@@ -9,7 +9,7 @@ session.
 from collections.abc import Callable
 from enum import Enum
 
-from oncelog.broker.coordinator.group.deadline import Deadline
+from oncelog.broker.coordinator.group.engine.deadline import Deadline
 from oncelog.broker.turns.ports import Clock, Scheduler
 
 

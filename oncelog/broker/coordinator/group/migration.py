@@ -1,13 +1,16 @@
 """Converts a group with members from the classic to the consumer protocol, and back (KIP-848).
 
-Owns: when that is allowed, and the conversion. Does not own: what triggers it, the timers and waiting requests that go
-with it (`coordinator`).
+Owns: when an upgrade is allowed, and the conversions. Does not own: what triggers them, and sessions of members
+(`consumer.coordinator`).
 Invariant: no member loses a partition by a conversion: its members own the same partitions before and after.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
+from oncelog.broker.coordinator.group.classic.groups import ClassicGroups
+from oncelog.broker.coordinator.group.classic.membership import Group, Member
+from oncelog.broker.coordinator.group.classic.states import GroupState
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.member import (
     ClassicMetadata,
@@ -16,13 +19,8 @@ from oncelog.broker.coordinator.group.consumer.member import (
     MemberMetadata,
     with_epoch,
 )
-from oncelog.broker.coordinator.group.consumer.ports import (
-    ConsumerGroupSettings,
-    TopicCatalog,
-    by_topic_id,
-    metadata_hash,
-)
-from oncelog.broker.coordinator.group.consumer.records import (
+from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings
+from oncelog.broker.coordinator.group.engine.changes import (
     Change,
     CurrentChanged,
     GroupChanged,
@@ -32,21 +30,54 @@ from oncelog.broker.coordinator.group.consumer.records import (
     TargetEpoch,
     TargetEpochChanged,
 )
-from oncelog.broker.coordinator.group.membership import Group, Member
-from oncelog.broker.coordinator.group.states import GroupState
-from oncelog.broker.coordinator.group.subscription import (
+from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.subscription import (
     CONSUMER,
     encode_assignment,
     read_assignment,
     read_subscription,
 )
+from oncelog.broker.coordinator.group.engine.topics import TopicCatalog, by_name, by_topic_id, metadata_hash
+from oncelog.broker.coordinator.group.engine.writer import Follow
+from oncelog.broker.coordinator.group.records import group_record
+from oncelog.broker.coordinator.runtime import CoordinatorRecord
+from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.errors import ErrorCode, KafkaError
+
+
+class Migration:
+    def __init__(self, topics: TopicCatalog, settings: ConsumerGroupSettings, classic_groups: ClassicGroups) -> None:
+        self._topics = topics
+        self._settings = settings
+        self._classic_groups = classic_groups
+
+    def upgrade(self, life: GroupShardLife, group_id: str) -> Iterable[Change]:
+        """Return the changes that turn the classic group into a consumer group. Raises GROUP_ID_NOT_FOUND, in Kafka's
+        words, where that may not be."""
+        group: Group = life.classic[group_id]
+        _check_upgrade(group, self._settings)
+        return _upgrade_changes(group, self._topics)
+
+    def downgrade(
+        self,
+        life: GroupShardLife,
+        group: ConsumerGroup,
+        leaving: Collection[str],
+        wall_ms: WallMs,
+        *,
+        must_rebalance: bool,
+    ) -> tuple[CoordinatorRecord, Follow]:
+        """Return the record of the classic group that takes the place of this one, and what starts it then."""
+        classic = _to_classic_group(group, leaving, self._topics)
+        assignments = {member.member_id: member.assignment for member in classic.members.values()}
+        record = group_record(classic.group_id, classic.to_stored(assignments, wall_ms))
+        return record, lambda: self._classic_groups.adopt(life, classic, must_rebalance=must_rebalance)
+
 
 # --- from classic to consumer -----------------------------------------------------------------------------------------
 
 
-def check_upgrade(group: Group, settings: ConsumerGroupSettings) -> None:
-    """Raises GROUP_ID_NOT_FOUND, in Kafka's words, when this group may not become a consumer group."""
+def _check_upgrade(group: Group, settings: ConsumerGroupSettings) -> None:
     if not settings.migration_policy.allows_upgrade:
         problem = "online upgrade is disabled"
     elif group.protocol_type != CONSUMER:
@@ -63,7 +94,7 @@ def _upgrade_error(group: Group, problem: str) -> KafkaError:
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
 
 
-def upgrade_changes(group: Group, topics: TopicCatalog) -> Iterable[Change]:
+def _upgrade_changes(group: Group, topics: TopicCatalog) -> Iterable[Change]:
     """Yield the changes that turn a classic group into a consumer group: the same members, each with what it owns; the
     generation becomes the epoch. Raises GROUP_ID_NOT_FOUND."""
     metadata = {member.member_id: _member_metadata(group, member) for member in group.members.values()}
@@ -116,23 +147,7 @@ def _owned_partitions(group: Group, member: Member, topics: TopicCatalog) -> Top
 # --- from consumer to classic -----------------------------------------------------------------------------------------
 
 
-def may_downgrade(
-    group: ConsumerGroup, leaving: Collection[str], joining: str | None, settings: ConsumerGroupSettings
-) -> bool:
-    """Whether only members of the classic protocol are left, without those that leave or are replaced by `joining`."""
-    rest = [member for member in group.members.values() if member.member_id not in leaving]
-    size = len(rest) + (joining is not None)
-    return (
-        all(member.is_classic for member in rest)
-        and size > 0
-        and settings.migration_policy.allows_downgrade
-        and size <= settings.classic_max_size
-    )
-
-
-def to_classic_group(
-    group: ConsumerGroup, leaving: Collection[str], topics: TopicCatalog
-) -> tuple[Group, Mapping[str, bytes]]:
+def _to_classic_group(group: ConsumerGroup, leaving: Collection[str], topics: TopicCatalog) -> Group:
     """Return a stable classic group of the members that stay, each assigned its target."""
     classic = Group(group.group_id, state=GroupState.STABLE, generation_id=group.epoch, protocol_type=CONSUMER)
     for member in group.members.values():
@@ -140,9 +155,9 @@ def to_classic_group(
             classic.add(_classic_member(member), CONSUMER)
     classic.protocol_name = classic.elect_protocol()
     for stays in classic.members.values():
-        named = _by_name(group.target_of(stays.member_id), topics)
+        named = by_name(topics, group.target_of(stays.member_id))
         stays.assignment = encode_assignment(named, stays.metadata_for(classic.protocol_name))
-    return classic, {stays.member_id: stays.assignment for stays in classic.members.values()}
+    return classic
 
 
 def _classic_member(member: ConsumerMember) -> Member:
@@ -158,16 +173,3 @@ def _classic_member(member: ConsumerMember) -> Member:
         classic.session_timeout_ms,
         classic.protocols,
     )
-
-
-def _by_name(partitions: TopicPartitions, topics: TopicCatalog) -> Mapping[str, list[int]]:
-    found = [(topics.by_id(topic_id), sorted(numbers)) for topic_id, numbers in partitions.items()]
-    return {topic.name: numbers for topic, numbers in found if topic is not None}
-
-
-def classic_assignment(member: ConsumerMember, topics: TopicCatalog) -> bytes:
-    """Return what a member of the classic protocol owns, in the encoding of that protocol."""
-    classic = member.metadata.classic
-    partitions = {topic_id: frozenset(epochs) for topic_id, epochs in member.current.assigned.items()}
-    metadata = classic.protocols[0][1] if classic is not None else b"\x00\x00"
-    return encode_assignment(_by_name(partitions, topics), metadata)
