@@ -7,9 +7,15 @@ is a fifth of what a broker would otherwise load before its first response.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from oncelog.broker.assembly.group_settings import GroupSettings, StreamsSettings
 from oncelog.broker.cluster.metadata_log import MetadataLog
 from oncelog.broker.cluster.topics import Topics
+from oncelog.broker.config.group_settings import (
+    GROUP_VERSION,
+    STREAMS_VERSION,
+    GroupSettings,
+    consumer_group_config,
+    streams_group_config,
+)
 from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.coordinator.group.coordinator import GroupCoordinator, GroupLimits
@@ -42,7 +48,7 @@ def assemble_groups(
     def make_streams() -> "StreamsGroupCoordinator":
         from oncelog.broker.coordinator.group.streams.coordinator import StreamsGroupCoordinator
 
-        settings = StreamsSettings(live_config, metadata)
+        settings = GroupSettings(live_config, metadata, streams_group_config, STREAMS_VERSION)
         return StreamsGroupCoordinator(runtime, system.clock, system.scheduler, topics, settings)
 
     groups = GroupCoordinator(
@@ -52,7 +58,7 @@ def assemble_groups(
         system.entropy,
         _limits(config),
         topics,
-        GroupSettings(live_config, metadata),
+        GroupSettings(live_config, metadata, consumer_group_config, GROUP_VERSION),
         make_shares,
         make_streams,
     )

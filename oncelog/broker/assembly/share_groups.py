@@ -5,9 +5,10 @@ Owns: its parts. Separate from `broker.assembly.groups` because it is imported l
 
 from collections.abc import Callable
 
-from oncelog.broker.assembly.group_settings import ShareSettings
+from oncelog.broker.cluster.features import SHARE_VERSION
 from oncelog.broker.cluster.metadata_log import MetadataLog
 from oncelog.broker.cluster.topics import Topics
+from oncelog.broker.config.group_settings import GroupSettings, share_group_config
 from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.share.coordinator import ShareGroupCoordinator
@@ -26,4 +27,5 @@ def assemble_share_groups(
     states: Callable[[], ShareStates],
     slices: Slices,
 ) -> ShareGroupCoordinator:
-    return ShareGroupCoordinator(runtime, clock, topics, ShareSettings(live_config, metadata), states, slices)
+    settings = GroupSettings(live_config, metadata, share_group_config, SHARE_VERSION)
+    return ShareGroupCoordinator(runtime, clock, topics, settings, states, slices)

@@ -55,7 +55,7 @@ def handle(context: RequestContext, request: ShareAcknowledgeRequest) -> Sliced[
         )
         topics.setdefault(each.topic_id, []).append(data)
     return ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=sharing.settings.record_lock_duration_ms(member.group_id),
+        acquisition_lock_timeout_ms=sharing.settings.of(member.group_id).record_lock_duration_ms,
         responses=[ShareAcknowledgeTopicResponse(topic_id=each, partitions=rows) for each, rows in topics.items()],
         node_endpoints=[
             NodeEndpoint(node_id=node_id, host=host, port=port) for node_id, (host, port) in leaders.addresses.items()

@@ -91,7 +91,7 @@ def handle(context: RequestContext, request: ShareFetchRequest) -> Sliced[ShareF
         if session.epoch != next_epoch(epoch):
             return ShareFetchResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         fetched = _for_session(session, fetched)
-    return _response(context, sharing.settings.record_lock_duration_ms(member.group_id), fetched, acknowledged)
+    return _response(context, sharing.settings.of(member.group_id).record_lock_duration_ms, fetched, acknowledged)
 
 
 def _session(

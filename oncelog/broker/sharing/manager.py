@@ -24,15 +24,18 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from oncelog.broker.sharing.ports import ShareGroupSettings, SharePeer, SharePersister, SharingParts
+    from oncelog.broker.config.group_settings import GroupSettings, ShareGroupConfig
+    from oncelog.broker.sharing.ports import SharePeer, SharePersister, SharingParts
 
 
 class SharePartitionManager:
-    def __init__(self, parts: "SharingParts", persister: "SharePersister", settings: "ShareGroupSettings") -> None:
+    def __init__(
+        self, parts: "SharingParts", persister: "SharePersister", settings: "GroupSettings[ShareGroupConfig]"
+    ) -> None:
         self._parts = parts
         self._persister = persister
         self.settings = settings
-        self.sessions = ShareSessionCache(lambda: settings.max_share_sessions, self._on_session_ended)
+        self.sessions = ShareSessionCache(lambda: settings.of("").max_share_sessions, self._on_session_ended)
         self.failures = FailedDeliveries()
         self._lives: dict[str, dict[PartitionId, SharePartitionLife]] = {}
         """By group."""
@@ -44,7 +47,7 @@ class SharePartitionManager:
 
     def isolation(self, group_id: str) -> FetchIsolation:
         """Return up to where the group reads now."""
-        return group_isolation(self.settings, group_id)
+        return group_isolation(self.settings.of(group_id))
 
     # -- share-partitions
 

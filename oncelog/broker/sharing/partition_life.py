@@ -38,7 +38,8 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
-    from oncelog.broker.sharing.ports import ShareGroupSettings, SharePersister, SharingParts
+    from oncelog.broker.config.group_settings import GroupSettings, ShareGroupConfig
+    from oncelog.broker.sharing.ports import SharePersister, SharingParts
     from oncelog.broker.turns.ports import Timer
 
 _COORDINATOR_ELSEWHERE: Final = frozenset(
@@ -106,7 +107,7 @@ class SharePartitionLife:
         log: PartitionLog,
         parts: "SharingParts",
         persister: "SharePersister",
-        settings: "ShareGroupSettings",
+        settings: "GroupSettings[ShareGroupConfig]",
         failures: FailedDeliveries,
         on_ended: "Callable[[SharePartitionLife], None]",
     ) -> None:
@@ -168,7 +169,7 @@ class SharePartitionLife:
         if state.start_offset != UNINITIALIZED_START_OFFSET:
             self._load(state)
             return
-        reset = parse_offset_reset(self._settings.auto_offset_reset(self._key.group_id))
+        reset = parse_offset_reset(self._settings.of(self._key.group_id).auto_offset_reset)
         found = first_offset(self._log, reset, self._parts.clock.wall_ms())
         found.then(lambda offset: self._on_first_offset(state, offset))
 
@@ -237,7 +238,7 @@ class SharePartitionLife:
 
     def _may_read(self) -> bool:
         try:
-            reading = self.plan(group_isolation(self._settings, self._key.group_id))
+            reading = self.plan(group_isolation(self._settings.of(self._key.group_id)))
             return reading is not None and self.readable_bytes(reading) > 0
         except KafkaError:
             return True  # which ends the wait
@@ -406,12 +407,12 @@ class SharePartitionLife:
     # -- settings and time
 
     def _limits(self) -> ShareLimits:
-        settings, group_id = self._settings, self._key.group_id
+        config = self._settings.of(self._key.group_id)
         return ShareLimits(
-            settings.record_lock_duration_ms(group_id),
-            settings.delivery_count_limit(group_id),
-            settings.partition_max_record_locks(group_id),
-            settings.renew_acknowledge_enable(group_id),
+            config.record_lock_duration_ms,
+            config.delivery_count_limit,
+            config.partition_max_record_locks,
+            config.renew_acknowledge_enable,
         )
 
     def _set_timer(self, earliest_ms: int = 0) -> None:
@@ -429,9 +430,9 @@ class SharePartitionLife:
             self._timer = self._parts.scheduler.call_later(max(0, delay_ms), self._on_time)
 
 
-def group_isolation(settings: "ShareGroupSettings", group_id: str) -> FetchIsolation:
+def group_isolation(config: "ShareGroupConfig") -> FetchIsolation:
     """Return up to where a group reads now."""
-    is_committed = settings.isolation_level(group_id) == "read_committed"
+    is_committed = config.isolation_level == "read_committed"
     return FetchIsolation.TXN_COMMITTED if is_committed else FetchIsolation.HIGH_WATERMARK
 
 

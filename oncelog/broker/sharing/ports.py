@@ -1,7 +1,6 @@
 """What share-partitions and the requests of share consumers need of other parts of the broker.
 
-Owns: only the interfaces. The share coordinator and the settings of groups have the first two; the rooms above this one
-have the others.
+Owns: only the interfaces. The share coordinator has the first; the rooms above this one have the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,31 +31,6 @@ class SharePersister(Protocol):
         delivery_complete_count: int,
         batches: Sequence[StateBatch],
     ) -> Completion[None]: ...
-
-
-class ShareGroupSettings(Protocol):
-    """The current settings of the broker and of each group; of the same names in Kafka."""
-
-    @property
-    def is_enabled(self) -> bool:
-        """Whether the finalized feature `share.version` allows share groups."""
-
-    @property
-    def max_share_sessions(self) -> int: ...
-
-    def record_lock_duration_ms(self, group_id: str) -> int: ...
-
-    def delivery_count_limit(self, group_id: str) -> int: ...
-
-    def partition_max_record_locks(self, group_id: str) -> int: ...
-
-    def isolation_level(self, group_id: str) -> str:
-        """`read_committed` or `read_uncommitted`."""
-
-    def auto_offset_reset(self, group_id: str) -> str:
-        """`latest`, `earliest`, or `by_duration:` with a duration of ISO 8601."""
-
-    def renew_acknowledge_enable(self, group_id: str) -> bool: ...
 
 
 class SharePeer(Connection, Protocol):

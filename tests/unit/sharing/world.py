@@ -3,7 +3,8 @@
 from typing import Any
 from uuid import UUID
 
-from oncelog.broker.assembly.group_settings import ShareSettings
+from oncelog.broker.cluster.features import SHARE_VERSION
+from oncelog.broker.config.group_settings import GroupSettings, share_group_config
 from oncelog.broker.coordinator.share.values import SharePartitionKey
 from oncelog.broker.requests.parts import WhenNeeded
 from oncelog.broker.sharing.manager import SharePartitionManager
@@ -36,7 +37,8 @@ class World:
         """Use another broker, perhaps the next one on the same disk."""
         self.broker = broker
         parts = broker.broker
-        self.manager = SharePartitionManager(parts, self.states, ShareSettings(parts.live_config, parts.metadata))
+        settings = GroupSettings(parts.live_config, parts.metadata, share_group_config, SHARE_VERSION)
+        self.manager = SharePartitionManager(parts, self.states, settings)
         parts.sharing_when_needed = WhenNeeded(lambda: self.manager)
 
     def initialize(self, topic_id: UUID, index: int = 0, start_offset: int = 0, group_id: str = GROUP) -> None:

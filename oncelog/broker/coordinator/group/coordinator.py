@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from oncelog.broker.config.group_settings import ConsumerGroupConfig, GroupSettings
 from oncelog.broker.coordinator.group.administration import GroupAdministration
 from oncelog.broker.coordinator.group.classic.groups import ClassicGroups
 from oncelog.broker.coordinator.group.classic.membership import Group, Member, member_from
@@ -21,7 +22,6 @@ from oncelog.broker.coordinator.group.consumer.classic_members import ClassicMem
 from oncelog.broker.coordinator.group.consumer.coordinator import ConsumerGroupCoordinator
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.heartbeat import LeavingMember
-from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings
 from oncelog.broker.coordinator.group.engine.kind import ModernGroup
 from oncelog.broker.coordinator.group.engine.requests import (
     CONSUMER_TYPE,
@@ -75,7 +75,7 @@ class GroupCoordinator:
         entropy: Entropy,
         limits: GroupLimits,
         topics: TopicCatalog,
-        settings: ConsumerGroupSettings,
+        settings: GroupSettings[ConsumerGroupConfig],
         make_shares: "Callable[[], ShareGroupCoordinator]",
         make_streams: "Callable[[], StreamsGroupCoordinator]",
     ) -> None:

@@ -7,6 +7,7 @@ Invariant: no member loses a partition by a conversion: its members own the same
 
 from collections.abc import Collection, Iterable
 
+from oncelog.broker.config.group_settings import ConsumerGroupConfig, GroupSettings
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.broker.coordinator.group.classic.groups import ClassicGroups
 from oncelog.broker.coordinator.group.classic.membership import Group, Member
@@ -19,7 +20,6 @@ from oncelog.broker.coordinator.group.consumer.member import (
     MemberMetadata,
     with_epoch,
 )
-from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings
 from oncelog.broker.coordinator.group.engine.changes import (
     Change,
     CurrentChanged,
@@ -46,7 +46,9 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 class Migration:
-    def __init__(self, topics: TopicCatalog, settings: ConsumerGroupSettings, classic_groups: ClassicGroups) -> None:
+    def __init__(
+        self, topics: TopicCatalog, settings: GroupSettings[ConsumerGroupConfig], classic_groups: ClassicGroups
+    ) -> None:
         self._topics = topics
         self._settings = settings
         self._classic_groups = classic_groups
@@ -55,7 +57,7 @@ class Migration:
         """Return the changes that turn the classic group into a consumer group. Raises GROUP_ID_NOT_FOUND, in Kafka's
         words, where that may not be."""
         group: Group = life.classic[group_id]
-        _check_upgrade(group, self._settings)
+        _check_upgrade(group, self._settings.of(group_id))
         return _upgrade_changes(group, self._topics)
 
     def downgrade(
@@ -77,12 +79,12 @@ class Migration:
 # --- from classic to consumer -----------------------------------------------------------------------------------------
 
 
-def _check_upgrade(group: Group, settings: ConsumerGroupSettings) -> None:
-    if not settings.migration_policy.allows_upgrade:
+def _check_upgrade(group: Group, config: ConsumerGroupConfig) -> None:
+    if not config.migration_policy.allows_upgrade:
         problem = "online upgrade is disabled"
     elif group.protocol_type != CONSUMER:
         problem = "the group does not use the consumer embedded protocol"
-    elif len(group.members) > settings.max_size:
+    elif len(group.members) > config.max_size:
         problem = "the group size exceeds the consumer group maximum size"
     else:
         return

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol
 from uuid import UUID
 
+from oncelog.broker.config.group_settings import ConsumerGroupConfig, GroupSettings
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.heartbeat import HeartbeatRequest, HeartbeatResult, check_heartbeat
 from oncelog.broker.coordinator.group.consumer.kind import CONSUMER_GROUPS
@@ -24,7 +25,6 @@ from oncelog.broker.coordinator.group.consumer.member import (
     PartitionEpochs,
     without_epochs,
 )
-from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings
 from oncelog.broker.coordinator.group.consumer.update import ConsumerSteps
 from oncelog.broker.coordinator.group.engine.changes import Change, CurrentChanged
 from oncelog.broker.coordinator.group.engine.errors import (
@@ -70,7 +70,7 @@ class ConsumerGroupCoordinator:
         clock: Clock,
         entropy: Entropy,
         topics: TopicCatalog,
-        settings: ConsumerGroupSettings,
+        settings: GroupSettings[ConsumerGroupConfig],
         migration: Migration,
     ) -> None:
         self._entropy = entropy
@@ -86,7 +86,7 @@ class ConsumerGroupCoordinator:
         return self._settings.is_enabled
 
     def assignor_of(self, group: ConsumerGroup) -> str:
-        known = self._settings.assignors
+        known = self._settings.of(group.group_id).assignors
         return group.preferred_assignor(known) or known[0]
 
     # --- heartbeats ---------------------------------------------------------------------------------------------------
@@ -96,16 +96,17 @@ class ConsumerGroupCoordinator:
         try:
             if not self._settings.is_enabled:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-            check_heartbeat(request, self._settings.assignors)
+            check_heartbeat(request, self._settings.of(request.group_id).assignors)
             decide = self._decide_leave if request.is_leaving else self._decide_heartbeat
             return self.writer.write(request.group_id, lambda life: decide(life, request))
         except KafkaError as error:
             return Completion.failed(error)
 
     def _decide_heartbeat(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
+        config = self._settings.of(request.group_id)
         steps, then = self._begin(life, request)
         steps.may_describe, steps.matches = request.may_describe, request.matches
-        check_room(steps.update.group, request.member_id, request.instance_id, self._settings.max_size)
+        check_room(steps.update.group, request.member_id, request.instance_id, config.max_size)
         member_id = request.member_id or self.new_member_id()
         before = self._find_member(steps, member_id, request)
         has_new_subscription = steps.describe_member(member_id, _to_metadata(before, request))
@@ -121,7 +122,7 @@ class ConsumerGroupCoordinator:
             HeartbeatResult(
                 member_id,
                 member.epoch,
-                self._settings.heartbeat_interval_ms(request.group_id),
+                config.heartbeat_interval_ms,
                 without_epochs(member.current.assigned) if includes_assignment else None,
             ),
             then,
@@ -132,7 +133,7 @@ class ConsumerGroupCoordinator:
 
     def steps(self, group: ConsumerGroup) -> ConsumerSteps:
         """Begin a decision about the group."""
-        return ConsumerSteps(self.writer.update(group), self._topics, self._settings)
+        return ConsumerSteps(self.writer.update(group), self._topics, self._settings.of(group.group_id))
 
     def _begin(self, life: GroupShardLife, request: HeartbeatRequest) -> tuple[ConsumerSteps, list[Follow]]:
         """Return the group to work on, which may be created for this or upgraded from a classic one."""
@@ -232,11 +233,12 @@ class ConsumerGroupCoordinator:
         `joining`."""
         rest = [member for member in group.members.values() if member.member_id not in leaving]
         size = len(rest) + (joining is not None)
+        config = self._settings.of(group.group_id)
         return (
             all(member.is_classic for member in rest)
             and size > 0
-            and self._settings.migration_policy.allows_downgrade
-            and size <= self._settings.classic_max_size
+            and config.migration_policy.allows_downgrade
+            and size <= config.classic_max_size
         )
 
     def downgrade(

@@ -10,6 +10,7 @@ KIPs: 345, 848, 1101 (metadata hash).
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
+from oncelog.broker.config.group_settings import ConsumerGroupConfig
 from oncelog.broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
 from oncelog.broker.coordinator.group.assignors.table import ASSIGNORS
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
@@ -19,7 +20,6 @@ from oncelog.broker.coordinator.group.consumer.member import (
     MemberMetadata,
     ResolvedRegex,
 )
-from oncelog.broker.coordinator.group.consumer.ports import ConsumerGroupSettings
 from oncelog.broker.coordinator.group.consumer.reconciliation import Step, reconcile
 from oncelog.broker.coordinator.group.consumer.records import RegexChanged
 from oncelog.broker.coordinator.group.consumer.regex import NOTHING_MATCHED, LongMatch, Matches, matching_names
@@ -33,7 +33,7 @@ _REGEX_VERSION = 0
 
 
 class ConsumerSteps:
-    def __init__(self, update: Update[ConsumerGroup], topics: TopicCatalog, settings: ConsumerGroupSettings) -> None:
+    def __init__(self, update: Update[ConsumerGroup], topics: TopicCatalog, config: ConsumerGroupConfig) -> None:
         self.update = update
         self.may_describe: TopicFilter | None = None
         """Whether the member in question may know of a topic: an expression finds no others."""
@@ -44,7 +44,7 @@ class ConsumerSteps:
         self._reads_otherwise = False
         self._is_behind = False
         self._topics = topics
-        self._settings = settings
+        self._config = config
 
     # --- members ------------------------------------------------------------------------------------------------------
 
@@ -125,10 +125,10 @@ class ConsumerSteps:
 
     def maybe_assign(self) -> None:
         """Compute a target assignment for the group epoch, unless the last one is too recent."""
-        self.update.maybe_assign(self._settings.assignment_interval_ms, self._targets, {})
+        self.update.maybe_assign(self._config.assignment_interval_ms, self._targets, {})
 
     def _targets(self) -> Mapping[str, TopicPartitions]:
-        known = [name for name in self._settings.assignors if name in ASSIGNORS]
+        known = [name for name in self._config.assignors if name in ASSIGNORS]
         name = self.update.group.preferred_assignor(known) or known[0]
         subscribers = [self._subscriber(member) for member in self.update.group.members.values()]
         return ASSIGNORS[name](subscribers, self._partition_counts(subscribers))

@@ -60,9 +60,7 @@ class Update(Generic[GroupT]):
         known = self.group.group_epoch
         self.change(GroupChanged(replace(known, epoch=known.epoch + 1, metadata_hash=metadata_hash)))
 
-    def maybe_assign(
-        self, interval_ms: Callable[[str], int], targets: Callable[[], Mapping[str, Any]], nothing: object
-    ) -> bool:
+    def maybe_assign(self, interval_ms: int, targets: Callable[[], Mapping[str, Any]], nothing: object) -> bool:
         """Compute the `targets` of the group epoch by member, unless the last ones are too recent: False if they are.
         A member that they do not name gets `nothing`."""
         group = self.group
@@ -70,7 +68,7 @@ class Update(Generic[GroupT]):
             return True
         made_ms = group.target_epoch.timestamp_ms
         # In the future if the clock was set back since: do not wait then, as members need what they are assigned.
-        if made_ms and 0 <= self.wall_ms - made_ms < interval_ms(group.group_id):
+        if made_ms and 0 <= self.wall_ms - made_ms < interval_ms:
             return False
         found = targets()
         for member_id in list(group.members):

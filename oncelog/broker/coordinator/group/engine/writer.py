@@ -7,8 +7,9 @@ Invariant: a decision that could not be logged starts or stops no timer, and add
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
+from oncelog.broker.config.group_settings import GroupSettings
 from oncelog.broker.coordinator.group.engine.kind import GroupKind
 from oncelog.broker.coordinator.group.engine.sessions import Wait
 from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
@@ -20,12 +21,6 @@ from oncelog.broker.turns.ports import Clock
 GroupT = TypeVar("GroupT", bound=Any)
 T = TypeVar("T")
 Follow = Callable[[], None]
-
-
-class SessionSettings(Protocol):
-    """What the settings of all types have."""
-
-    def session_timeout_ms(self, group_id: str) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,7 @@ class GroupWriter(Generic[GroupT]):
         kind: GroupKind,
         runtime: CoordinatorRuntime[GroupShardLife],
         clock: Clock,
-        settings: SessionSettings,
+        settings: GroupSettings[Any],
     ) -> None:
         self._kind = kind
         self._runtime = runtime
@@ -96,7 +91,7 @@ class GroupWriter(Generic[GroupT]):
     def start_session(self, life: GroupShardLife, group_id: str, member: Any) -> None:
         timeout_ms = member.session_timeout_ms
         if timeout_ms is None:
-            timeout_ms = self._settings.session_timeout_ms(group_id)
+            timeout_ms = self._settings.of(group_id).session_timeout_ms
         life.sessions.expect(group_id, member.member_id, Wait.SESSION, timeout_ms)
 
     def on_active(self, life: GroupShardLife, group: GroupT) -> None:
@@ -123,7 +118,7 @@ class GroupWriter(Generic[GroupT]):
 
         if self.write(group_id, decide).error is not None:
             # Not logged, perhaps because the disk is full: the member keeps what it has for another session.
-            timeout_ms = self._settings.session_timeout_ms(group_id)
+            timeout_ms = self._settings.of(group_id).session_timeout_ms
             life.sessions.expect(group_id, member_id, Wait.SESSION, timeout_ms)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from oncelog.broker.config.group_settings import GroupSettings, ShareGroupConfig
 from oncelog.broker.coordinator.group.engine.errors import unknown_member
 from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.engine.topics import TopicCatalog
@@ -25,7 +26,7 @@ from oncelog.broker.coordinator.group.share.kind import SHARE_GROUPS
 from oncelog.broker.coordinator.group.share.lifecycle import StateLifecycle
 from oncelog.broker.coordinator.group.share.member import MemberMetadata, ShareMember
 from oncelog.broker.coordinator.group.share.offsets import ShareOffsets
-from oncelog.broker.coordinator.group.share.ports import ShareGroupSettings, ShareStates
+from oncelog.broker.coordinator.group.share.ports import ShareStates
 from oncelog.broker.coordinator.group.share.update import ShareSteps
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime
 from oncelog.broker.turns.completion import Completion
@@ -42,7 +43,7 @@ class ShareGroupCoordinator:
         runtime: CoordinatorRuntime[GroupShardLife],
         clock: Clock,
         topics: TopicCatalog,
-        settings: ShareGroupSettings,
+        settings: GroupSettings[ShareGroupConfig],
         states: Callable[[], ShareStates],
         slices: Slices,
     ) -> None:
@@ -60,7 +61,7 @@ class ShareGroupCoordinator:
 
     @property
     def assignor(self) -> str:
-        return self._settings.assignor
+        return self._settings.of("").assignor
 
     def describe(self, group_id: str) -> Completion[ShareGroup]:
         """The group, once everything shown is durable. Fails with GROUP_ID_NOT_FOUND."""
@@ -81,10 +82,11 @@ class ShareGroupCoordinator:
 
     def _decide_heartbeat(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
         group_id, member_id = request.group_id, request.member_id
+        config = self._settings.of(group_id)
         base = self._writer.existing_or_new(life, group_id)
         if not life.knows(group_id) and not request.is_joining:
             raise life.not_found(SHARE_GROUPS, group_id, "Share group")
-        check_room(base, member_id, self._settings.max_size)
+        check_room(base, member_id, config.max_size)
         before = base.members.get(member_id)
         if before is None and not request.is_joining:
             raise unknown_member(member_id, group_id)
@@ -93,7 +95,7 @@ class ShareGroupCoordinator:
         steps, is_checked = self._steps(base), group_id in life.checked
         has_new_subscription = steps.describe_member(member_id, _to_metadata(before, request))
         steps.look_at_topics(has_new_subscription=has_new_subscription, is_checked=is_checked)
-        steps.maybe_assign(self._settings.assignment_interval_ms)
+        steps.maybe_assign(config.assignment_interval_ms)
         member = steps.reconcile(member_id)
         begin = self.lifecycle.prepare(life, steps)
         then = [lambda: self._writer.start_session(life, group_id, member)]
@@ -107,7 +109,7 @@ class ShareGroupCoordinator:
             HeartbeatResult(
                 member_id,
                 member.epoch,
-                self._settings.heartbeat_interval_ms(group_id),
+                config.heartbeat_interval_ms,
                 member.current.assigned if includes_assignment else None,
             ),
             then,

@@ -15,12 +15,13 @@ not made if one is refused; here each counts by itself.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
+from oncelog.broker.config.group_settings import GroupSettings, ShareGroupConfig
 from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.engine.topics import TopicCatalog
 from oncelog.broker.coordinator.group.engine.writer import GroupWriter
 from oncelog.broker.coordinator.group.share.group import ShareGroup
 from oncelog.broker.coordinator.group.share.kind import SHARE_GROUPS
-from oncelog.broker.coordinator.group.share.ports import ShareGroupSettings, ShareStates
+from oncelog.broker.coordinator.group.share.ports import ShareStates
 from oncelog.broker.coordinator.group.share.records import StatesChanged
 from oncelog.broker.coordinator.group.share.states import KnownStates, TopicStates
 from oncelog.broker.coordinator.group.share.update import ShareSteps
@@ -47,7 +48,7 @@ class StateLifecycle:
         writer: GroupWriter[ShareGroup],
         clock: Clock,
         topics: TopicCatalog,
-        settings: ShareGroupSettings,
+        settings: GroupSettings[ShareGroupConfig],
         states: Callable[[], ShareStates],
         slices: Slices,
     ) -> None:
@@ -72,7 +73,7 @@ class StateLifecycle:
 
     def _waiting(self, life: GroupShardLife, group_id: str) -> Collection[UUID]:
         """Return the topics whose states are being made, and for which it is not time to ask again."""
-        since_ms = self._clock.monotonic_ms() - self._settings.initialize_retry_interval_ms
+        since_ms = self._clock.monotonic_ms() - self._settings.of(group_id).initialize_retry_interval_ms
         begun = life.initializing.get(group_id, {})
         return [topic_id for topic_id, begun_ms in begun.items() if begun_ms > since_ms]
 

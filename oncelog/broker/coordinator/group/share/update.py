@@ -7,7 +7,7 @@ Invariant: only `update` changes.
 KIPs: 932, 1101 (metadata hash).
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from uuid import UUID
 
 from oncelog.broker.coordinator.group.assignors.subscriber import Subscriber, TopicPartitions
@@ -78,7 +78,7 @@ class ShareSteps:
 
     # --- who reads what -----------------------------------------------------------------------------------------------
 
-    def maybe_assign(self, interval_ms: Callable[[str], int]) -> None:
+    def maybe_assign(self, interval_ms: int) -> None:
         """Compute a target assignment for the group epoch, unless the last one is too recent."""
         self.update.maybe_assign(interval_ms, self._targets, {})
 

@@ -11,6 +11,7 @@ Invariants
 from dataclasses import dataclass
 from typing import TypeVar
 
+from oncelog.broker.config.group_settings import GroupSettings, StreamsGroupConfig
 from oncelog.broker.coordinator.group.engine.errors import NOT_SAID, fenced, group_is_full, unknown_member
 from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.engine.topics import TopicCatalog, metadata_hash
@@ -28,7 +29,6 @@ from oncelog.broker.coordinator.group.streams.internal_topics import (
 from oncelog.broker.coordinator.group.streams.kind import STREAMS_GROUPS
 from oncelog.broker.coordinator.group.streams.life import StreamsGroupLife
 from oncelog.broker.coordinator.group.streams.member import MemberMetadata, StreamsMember
-from oncelog.broker.coordinator.group.streams.ports import StreamsGroupSettings
 from oncelog.broker.coordinator.group.streams.tasks import NO_TASKS, Tasks
 from oncelog.broker.coordinator.group.streams.topology import Topology
 from oncelog.broker.coordinator.group.streams.update import STANDBY_REPLICAS, StreamsSteps
@@ -54,7 +54,7 @@ class StreamsGroupCoordinator:
         clock: Clock,
         scheduler: Scheduler,
         topics: TopicCatalog,
-        settings: StreamsGroupSettings,
+        settings: GroupSettings[StreamsGroupConfig],
     ) -> None:
         self._runtime = runtime
         self._clock = clock
@@ -94,6 +94,7 @@ class StreamsGroupCoordinator:
 
     def _decide_heartbeat(self, life: GroupShardLife, request: HeartbeatRequest) -> Decision[HeartbeatResult]:
         group_id, member_id = request.group_id, request.member_id
+        config = self._settings.of(group_id)
         steps, then = self._begin(life, request)
         known = steps.update.group
         before = self._find_member(known, request)
@@ -101,13 +102,13 @@ class StreamsGroupCoordinator:
         must_bump = steps.describe_member(member_id, _to_metadata(before, request))
         statuses = _stale_topology(known.topology, steps.update.group.members[member_id].metadata)
         configured = self._settle_topics(life, soft, steps, request, must_bump=must_bump)
-        delay_ms = 0 if known.members else self._settings.initial_rebalance_delay_ms(group_id)
+        delay_ms = 0 if known.members else config.initial_rebalance_delay_ms
         target = NO_TASKS
         if soft.is_delayed or delay_ms > 0:
             statuses.append(_delayed("initial rebalance delay"))
             then.append(lambda: soft.delay(delay_ms))
         else:
-            if not steps.maybe_assign(self._settings.assignment_interval_ms, configured):
+            if not steps.maybe_assign(config.assignment_interval_ms, configured):
                 statuses.append(_delayed("assignment interval"))
             target = steps.update.group.target_of(member_id)
         member = steps.reconcile(member_id, target, request.reported)
@@ -132,7 +133,7 @@ class StreamsGroupCoordinator:
             HeartbeatResult(
                 member_id,
                 member.epoch,
-                self._settings.heartbeat_interval_ms(group_id),
+                config.heartbeat_interval_ms,
                 statuses,
                 _without_epochs(member) if includes_assignment else None,
                 endpoint_epoch,
@@ -160,7 +161,7 @@ class StreamsGroupCoordinator:
             known_hash = metadata_hash(self._topics, topology.required_topics)
         if configured.is_ready:
             _check_tasks(configured, request)
-        configs = {STANDBY_REPLICAS: str(self._settings.standby_replicas(request.group_id))}
+        configs = {STANDBY_REPLICAS: str(self._settings.of(request.group_id).num_standby_replicas)}
         steps.settle_epoch(known_hash, configured, configs, must_bump=must_bump)
         return configured
 
@@ -170,7 +171,7 @@ class StreamsGroupCoordinator:
         group, classic = self._writer.find(life, group_id), life.classic.get(group_id)
         if group is not None:
             if request.is_joining:
-                _check_room(group, self._settings.max_size)
+                _check_room(group, self._settings.of(group_id).max_size)
             return self._steps(group), []
         is_vacant = life.shard.modern_group(group_id) is None and (classic is None or classic.is_empty)
         if not request.is_joining or not is_vacant:
@@ -253,7 +254,8 @@ class StreamsGroupCoordinator:
             steps = self._steps(self._writer.find(life, group_id) or StreamsGroup(group_id))
             topology = steps.update.group.topology
             if steps.update.group.members and topology is not None:
-                steps.maybe_assign(self._settings.assignment_interval_ms, configure(topology, self._topics))
+                interval_ms = self._settings.of(group_id).assignment_interval_ms
+                steps.maybe_assign(interval_ms, configure(topology, self._topics))
             return Decision(steps.update, None)
 
         self._writer.write(group_id, decide)

@@ -7,7 +7,7 @@ Invariant: only `update` changes.
 KIPs: 1071, 1101 (metadata hash).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from oncelog.broker.coordinator.group.engine.changes import GroupChanged, GroupEpoch, MemberChanged
@@ -73,7 +73,7 @@ class StreamsSteps:
         if must_bump or now != known:
             self.update.change(GroupChanged(replace(now, epoch=known.epoch + 1)))
 
-    def maybe_assign(self, interval_ms: Callable[[str], int], configured: ConfiguredTopology) -> bool:
+    def maybe_assign(self, interval_ms: int, configured: ConfiguredTopology) -> bool:
         """Compute a target assignment if there is none for the group epoch; False if it is too early."""
         return self.update.maybe_assign(interval_ms, lambda: self._targets(configured), NO_TASKS)
 
