@@ -222,13 +222,13 @@ class OffsetCoordinator:
 
 def _check_without_members(shard: GroupShard, committer: Committer, *, is_transactional: bool) -> ErrorCode:
     """Return the error of a commit to a group that never had members: it has no generation, and without offsets it does
-    not exist at all, which only newer clients are told."""
+    not exist at all, which only newer clients have an error code for."""
     if committer.generation_id < 0:
         return ErrorCode.NONE
     if shard.knows(committer.group_id):
         return ErrorCode.UNKNOWN_MEMBER_ID
-    is_told = committer.knows_member_epochs and not is_transactional
-    return ErrorCode.GROUP_ID_NOT_FOUND if is_told else ErrorCode.ILLEGAL_GENERATION
+    knows_the_error = committer.knows_member_epochs and not is_transactional
+    return ErrorCode.GROUP_ID_NOT_FOUND if knows_the_error else ErrorCode.ILLEGAL_GENERATION
 
 
 def _rules(group: ModernGroup) -> OffsetRules:

@@ -148,7 +148,7 @@ class GroupShard:
             pending[key] = Recorded(offset, committed)
 
     def _forget(self, key: OffsetKey) -> None:
-        """The group goes on without it, also where the replay of a log begins with that it is deleted."""
+        """Forget an offset. The group stays, also where a log begins with the tombstone."""
         self._offsets.setdefault(key.group_id, {}).pop(key.partition, None)
         if key.partition not in self.pending_partitions(key.group_id):
             return

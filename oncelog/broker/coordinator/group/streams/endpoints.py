@@ -1,6 +1,6 @@
 """Which partitions the process behind each endpoint answers interactive queries for.
 
-Owns: the way from the tasks of a member to partitions of topics. Does not own: when a member is told (`coordinator`).
+Owns: the way from the tasks of a member to partitions of topics. Does not own: when a member gets them (`coordinator`).
 
 KIP-1071; Kafka's EndpointToPartitionsManager. A topic that has fewer partitions than its subtopology has tasks is
 listed with the partitions that it has.

@@ -5,7 +5,7 @@ the application down, and the version of the members' endpoints. Does not own: d
 (`engine.sessions`).
 Invariant: after `end` no timer runs.
 
-KIP-1071. As in Kafka, none of this is logged: a restart finds out the topics anew, and forgets the rest.
+KIP-1071. As in Kafka, none of this is logged: a restart determines the topics again, and forgets the rest.
 """
 
 from collections.abc import Callable
