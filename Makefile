@@ -193,7 +193,7 @@ spark-ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test ## prove
 
 .PHONY: generate
 generate: $(VENV)/.test ## change: Write the protocol codecs from their construct declarations
-	$(BIN)/python -m oncelog.protocol.codec
+	$(BIN)/python -m tools.write_codecs
 
 .PHONY: compose-test
 compose-test: $(VENV)/.test ## prove: Build the images; kill, restart and cut off their containers under both clients (podman or docker)

@@ -78,7 +78,6 @@ PRINTS = {
     "oncelog/pipeline/demo/show.py": "rich draws it, each text by printable() and escape()",
     "oncelog/pipeline/demo/events.py": "JSON for the process that started it",
     "oncelog/pipeline/demo/services.py": "the log of a container: its own numbers, and a name of the data set",
-    "oncelog/protocol/codec.py": "a tool of the build",
 }
 
 

@@ -1,8 +1,8 @@
 """Codecs that follow a declaration field by field, for messages that are too rare for generated code.
 
-Owns: reading and writing by a declaration at run time, and the classes of messages without generated ones. Does not
-own: the declarations, the types' readers and writers (`protocol.message`), the straight-line codecs of frequent
-messages (`protocol.codec` generates those; `protocol.plain_construct` is the oracle of both).
+Owns: reading and writing by a declaration at run time. Does not own: the declarations, the types' readers and writers
+(`protocol.message`), the straight-line codecs of frequent messages (`protocol.codec` generates those;
+`protocol.plain_construct` is the oracle of both).
 Invariants: as in generated code, every announced length is checked before it is used, nothing is read past the end, the
 data of a tag ends exactly where its size says, and anything that may be long is read and written in slices.
 
@@ -20,7 +20,7 @@ from uuid import UUID
 
 from oncelog.protocol import message as wire
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.message import Data, Message, MessageT
+from oncelog.protocol.message import Data, MessageT
 from oncelog.protocol.schema import ArrayOf, Field, FieldType, Schema, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 
@@ -100,30 +100,6 @@ class Interpreted(Generic[MessageT]):
         if version not in self._schema.version_range:
             raise ProtocolError(f"{self._schema.name} has no version {version}")
         return _Version(self._schema, version, self._classes)
-
-
-def classes_of(schema: Schema, module: str) -> list[Any]:
-    """Return classes for a declaration without generated ones, innermost first."""
-    made: dict[str, Any] = {}
-    for structure in (*schema.structure.nested(), schema.structure):
-        made[structure.name] = _class_of(structure, module, made)
-    made[schema.name].API_KEY = schema.api_key
-    return list(made.values())
-
-
-def _class_of(structure: Structure, module: str, made: dict[str, type[Message]]) -> type[Message]:
-    defaults = {attribute(field.name): _default(field, made) for field in structure.fields}
-    names = tuple(defaults)
-
-    def init(self: Message, *values: Any, **named: Any) -> None:
-        if len(values) < len(names):
-            values = tuple({**defaults, **dict(zip(names, values, strict=False)), **named}.values())
-        for name, value in zip(names, values, strict=True):
-            setattr(self, name, value)
-
-    return type(
-        structure.name, (Message,), {"FIELDS": names, "__slots__": names, "__init__": init, "__module__": module}
-    )
 
 
 def _default(field: Field, classes: dict[str, type[Any]]) -> Any:

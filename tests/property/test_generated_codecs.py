@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from oncelog.protocol.codec import GENERATED, generate
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.interpreter import Interpreted
 from oncelog.protocol.plain_construct import MALFORMED, schema_construct
@@ -29,6 +28,7 @@ from tests.support.messages import (
     without_bookkeeping,
 )
 from tests.support.tables import rows
+from tools.write_codecs import GENERATED, generate
 
 QUICK = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
 # Each message in every version is in test_codecs_against_golden_bytes as well.

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.cluster.nodes import Client, NodeAddress, Nodes
 from oncelog.broker.handlers import current
+from oncelog.broker.log.store import HeldLease
+from oncelog.broker.requests.context import Handler
 from oncelog.broker.storage.shared import statements
 from oncelog.broker.storage.shared.lease import LeaseKeeper
 from oncelog.broker.storage.shared.tables import LOST_EPOCHS, AppendRound, FollowMetadata, Lease, ReadRounds, Statement
@@ -21,6 +24,7 @@ from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.broker.succession.roster import Roster
 from oncelog.broker.succession.standby import Standby
 from oncelog.broker.turns.completion import Completion
+from oncelog.protocol.api_keys import ApiKey
 from tests.fakes.database import _EFFECTS, Database
 from tests.fakes.tables import FakeTables
 from tests.simulation.log_faults import Plant
@@ -31,7 +35,11 @@ def answer_reads_whoever_leads(patch: pytest.MonkeyPatch) -> None:
 
 
 def name_oneself_whoever_leads(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(current, "NAMING", frozenset())
+    def at_once(lease: HeldLease, api: ApiKey, handle: Handler) -> Handler:
+        return handle if API_TABLE[api].names_leader else around_handler(lease, api, handle)
+
+    around_handler = current.around_handler
+    patch.setattr(current, "around_handler", at_once)
 
 
 def begin_with_an_old_view(patch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from oncelog.broker.apis.descriptor import Api
-from oncelog.protocol.codec import all_schemas
 from oncelog.protocol.codec_parts import snake_case
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
+from tools.write_codecs import all_schemas
 
 SCHEMAS: dict[str, Schema] = {schema.name: schema for _, schema in all_schemas()}
 

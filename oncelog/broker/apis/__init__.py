@@ -1,9 +1,10 @@
 """What this broker says of each API that it serves: one descriptor for each API key, and nothing else.
 
 **Types.** An `Api` (`descriptor`) is a frozen value: the versions that are served, the first version of transactions
-version 2, what must be imported before the first request (`Need`), the rights that a request needs (`Rights`), what a
-read-only broker answers (`Refused`), where its response has errors (`Errors`), what a fault rule and the witness do
-with it, and whether its clients are charged.
+version 2, which of several nodes answers (`Owner`), what must be imported before the first request (`Need`), whether
+its messages have straight-line code, the rights that a request needs (`Rights`), what a read-only broker answers
+(`Refused`), where its response has errors (`Errors`), what a fault rule and the witness do with it, and whether its
+clients are charged.
 
 **Source of truth.** `clients` has the APIs of producers, consumers, groups and transactions, `administration` those of
 administrators, of the cluster and of share groups. `table` puts them together as `API_TABLE`, by key. No other module
@@ -13,8 +14,10 @@ lists APIs for one of these purposes.
 
     descriptor ──▶ ApiVersions, the version gate and imports        `dispatch`, `handlers.api_versions`, `net.login`
                ──▶ what is put around its handler                   `handlers.rights`, `handlers.read_only`,
+                                                                    `handlers.standby`, `handlers.current`,
                                                                     `throttling`, `witness`
                ──▶ the error of a fault rule                        `faults`
+               ──▶ which messages get straight-line code            `make generate` (`tools.codecs`)
                ──▶ compatibility.md, security.md, add-an-api.md     `tools`, and the tests that hold the pages
 
 Descriptors are data: behaviour is named by strings (`"topics.Metadata"` is a class of `handlers.rights.topics`), which

@@ -18,6 +18,7 @@ from oncelog.broker.apis.descriptor import (
     Needed,
     Operations,
     Own,
+    Owner,
     Refused,
     Right,
     Rights,
@@ -65,13 +66,24 @@ CONNECTIONS = (
         ApiKey.SASL_HANDSHAKE,
         0,
         1,
+        owner=Owner.ANY,
         rights=_BEFORE_LOGIN,
         read_only=READS,
         is_charged=False,  # it is not known yet who asks
         left_out="GSSAPI (Kerberos) is no mechanism here.",
     ),
-    Api(ApiKey.SASL_AUTHENTICATE, 0, 2, rights=_BEFORE_LOGIN, read_only=READS, is_charged=False),
-    Api(ApiKey.API_VERSIONS, 0, 4, rights=_BEFORE_LOGIN, read_only=READS, on_fault="handled", witnessed="request"),
+    Api(ApiKey.SASL_AUTHENTICATE, 0, 2, owner=Owner.ANY, rights=_BEFORE_LOGIN, read_only=READS, is_charged=False),
+    Api(
+        ApiKey.API_VERSIONS,
+        0,
+        4,
+        owner=Owner.ANY,
+        is_frequent=True,
+        rights=_BEFORE_LOGIN,
+        read_only=READS,
+        on_fault="handled",
+        witnessed="request",
+    ),
 )
 
 RECORDS = (
@@ -79,6 +91,8 @@ RECORDS = (
         ApiKey.PRODUCE,
         3,
         13,
+        owner=Owner.PARTITION,
+        is_frequent=True,
         topic_ids_since=13,
         advertised_minimum=0,  # librdkafka must see it from 0 on to find out that it may compress (KAFKA-18659)
         transaction_v2_since=12,  # adds its partitions to the transaction implicitly
@@ -99,6 +113,8 @@ RECORDS = (
         ApiKey.FETCH,
         4,
         18,
+        owner=Owner.EACH,
+        is_frequent=True,
         topic_ids_since=13,
         rights=Rights(inside=(Right(_O.READ, _TOPIC), Right(_O.CLUSTER_ACTION, _CLUSTER))),
         read_only=READS,
@@ -110,6 +126,8 @@ RECORDS = (
         ApiKey.LIST_OFFSETS,
         1,
         11,
+        owner=Owner.PARTITION,
+        is_frequent=True,
         rights=Rights(steps=(EachRow(_O.DESCRIBE, _TOPIC, said={"timestamp": -1, "offset": -1}),)),
         read_only=READS,
         errors=(_partitions("ListOffsetsTopicResponse", "ListOffsetsPartitionResponse"),),
@@ -119,6 +137,9 @@ RECORDS = (
         ApiKey.METADATA,
         0,
         13,
+        owner=Owner.ANY,
+        names_leader=True,
+        is_frequent=True,
         rights=Rights(
             steps=(
                 Own(
@@ -135,6 +156,8 @@ RECORDS = (
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         2,
         4,
+        owner=Owner.PARTITION,
+        is_frequent=True,
         rights=Rights(steps=(EachRow(_O.DESCRIBE, _TOPIC, "topic", instead=Right(_O.CLUSTER_ACTION, _CLUSTER)),)),
         read_only=READS,
         errors=(_partitions("OffsetForLeaderTopicResult", "EpochEndOffset", ("topic",), "partition"),),
@@ -144,6 +167,7 @@ RECORDS = (
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         0,
         0,
+        owner=Owner.ANY,
         rights=Rights(steps=(Own("topics.TopicPartitions", (Right(_O.DESCRIBE, _TOPIC),)),)),
         read_only=READS,
         errors=(Errors((Rows("topics", "topics", "DescribeTopicPartitionsResponseTopic", ("name",)),)),),
@@ -156,6 +180,9 @@ GROUPS = (
         ApiKey.FIND_COORDINATOR,
         0,
         6,
+        owner=Owner.ANY,
+        names_leader=True,
+        is_frequent=True,
         rights=Rights(
             steps=(
                 Own(
@@ -175,6 +202,8 @@ GROUPS = (
         ApiKey.OFFSET_COMMIT,
         2,
         10,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
         topic_ids_since=10,
         needs=_GROUPS,
         rights=Rights(
@@ -188,6 +217,8 @@ GROUPS = (
         ApiKey.OFFSET_FETCH,
         1,
         10,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
         topic_ids_since=10,
         needs=_GROUPS,
         rights=Rights(steps=(Own("groups.Offsets", (Right(_O.DESCRIBE, _GROUP), Right(_O.DESCRIBE, _TOPIC))),)),
@@ -203,18 +234,48 @@ GROUPS = (
         ApiKey.JOIN_GROUP,
         0,
         9,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
         needs=_GROUPS,
         rights=_member("not_joined"),
         read_only=Refused(_NO_GROUP),
         witnessed="request",
     ),
-    Api(ApiKey.HEARTBEAT, 0, 4, needs=_GROUPS, rights=_member(), read_only=Refused(_NO_GROUP)),
-    Api(ApiKey.LEAVE_GROUP, 0, 5, needs=_GROUPS, rights=_member(), read_only=Refused(_NO_GROUP)),
-    Api(ApiKey.SYNC_GROUP, 0, 5, needs=_GROUPS, rights=_member(), read_only=Refused(_NO_GROUP)),
+    Api(
+        ApiKey.HEARTBEAT,
+        0,
+        4,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
+        needs=_GROUPS,
+        rights=_member(),
+        read_only=Refused(_NO_GROUP),
+    ),
+    Api(
+        ApiKey.LEAVE_GROUP,
+        0,
+        5,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
+        needs=_GROUPS,
+        rights=_member(),
+        read_only=Refused(_NO_GROUP),
+    ),
+    Api(
+        ApiKey.SYNC_GROUP,
+        0,
+        5,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
+        needs=_GROUPS,
+        rights=_member(),
+        read_only=Refused(_NO_GROUP),
+    ),
     Api(
         ApiKey.DESCRIBE_GROUPS,
         0,
         6,
+        owner=Owner.COORDINATOR,
         needs=_GROUPS,
         rights=Rights(steps=(EachRow(_O.DESCRIBE, _GROUP, ""), _OPERATIONS)),
         read_only=READS,
@@ -225,6 +286,7 @@ GROUPS = (
         ApiKey.LIST_GROUPS,
         0,
         5,
+        owner=Owner.EACH,
         needs=_GROUPS,
         rights=Rights(
             steps=(Visible(_O.DESCRIBE, _GROUP, "groups", "group_id", instead=Right(_O.DESCRIBE, _CLUSTER)),)
@@ -235,6 +297,7 @@ GROUPS = (
         ApiKey.DELETE_GROUPS,
         0,
         2,
+        owner=Owner.COORDINATOR,
         needs=_GROUPS,
         rights=Rights(steps=(EachRow(_O.DELETE, _GROUP, ""),)),
         read_only=Refused(_NO_GROUP),
@@ -245,6 +308,7 @@ GROUPS = (
         ApiKey.OFFSET_DELETE,
         0,
         0,
+        owner=Owner.COORDINATOR,
         needs=_GROUPS,
         rights=Rights((Needed(_O.DELETE, _GROUP, "group_id"),), (EachRow(_O.READ, _TOPIC, needs_rows=False),)),
         read_only=Refused(_NO_GROUP),
@@ -254,6 +318,8 @@ GROUPS = (
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
         0,
         1,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
         needs=_GROUPS,
         rights=Rights(steps=(Own("groups.Subscription", (Right(_O.READ, _GROUP), Right(_O.DESCRIBE, _TOPIC))),)),
         read_only=Refused(_NO_GROUP, has_message=True),
@@ -263,6 +329,7 @@ GROUPS = (
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         0,
         1,
+        owner=Owner.COORDINATOR,
         needs=_GROUPS,
         rights=Rights(
             steps=(
@@ -279,6 +346,7 @@ GROUPS = (
         ApiKey.STREAMS_GROUP_HEARTBEAT,
         0,
         0,
+        owner=Owner.COORDINATOR,
         needs=_STREAMS,
         rights=Rights(
             steps=(Own("streams_groups.Application", (Right(_O.READ, _GROUP), Right(_O.DESCRIBE, _TOPIC))),),
@@ -290,6 +358,7 @@ GROUPS = (
         ApiKey.STREAMS_GROUP_DESCRIBE,
         0,
         0,
+        owner=Owner.COORDINATOR,
         needs=_STREAMS,
         rights=Rights(
             steps=(
@@ -317,6 +386,8 @@ SHARING = (
         ApiKey.SHARE_FETCH,
         1,
         2,
+        owner=Owner.PARTITION,
+        is_frequent=True,
         needs=_SHARING,
         rights=_SHARED,
         read_only=Refused(_NO_GROUP),
@@ -327,6 +398,8 @@ SHARING = (
         ApiKey.SHARE_ACKNOWLEDGE,
         1,
         2,
+        owner=Owner.PARTITION,
+        is_frequent=True,
         needs=_SHARING,
         rights=_SHARED,
         read_only=Refused(_NO_GROUP),
@@ -340,6 +413,8 @@ TRANSACTIONS = (
         ApiKey.INIT_PRODUCER_ID,
         0,
         5,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
         unstable_maximum=6,
         needs=_TRANSACTIONS,
         rights=Rights(
@@ -362,6 +437,8 @@ TRANSACTIONS = (
         ApiKey.ADD_PARTITIONS_TO_TXN,
         0,
         5,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
         transaction_v2_since=4,  # sent by brokers, on behalf of a Produce or TxnOffsetCommit of version 2
         needs=_TRANSACTIONS,
         rights=Rights(
@@ -396,6 +473,8 @@ TRANSACTIONS = (
         ApiKey.ADD_OFFSETS_TO_TXN,
         0,
         4,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
         needs=_BOTH,
         rights=Rights((Needed(_O.WRITE, _ID, "transactional_id"), Needed(_O.READ, _GROUP, "group_id"))),
         read_only=Refused(_NO_ID),
@@ -404,6 +483,8 @@ TRANSACTIONS = (
         ApiKey.END_TXN,
         0,
         5,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
         transaction_v2_since=5,  # returns the next epoch
         needs=_TRANSACTIONS,
         rights=Rights((Needed(_O.WRITE, _ID, "transactional_id"),)),
@@ -414,6 +495,8 @@ TRANSACTIONS = (
         ApiKey.WRITE_TXN_MARKERS,
         1,
         2,
+        owner=Owner.PARTITION,
+        is_frequent=True,
         needs=_GROUPS,
         rights=Rights((Needed(_O.CLUSTER_ACTION, instead=_O.ALTER),)),
         read_only=Refused(_NO_CLUSTER),
@@ -433,6 +516,8 @@ TRANSACTIONS = (
         ApiKey.TXN_OFFSET_COMMIT,
         0,
         5,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
         transaction_v2_since=5,  # adds the group's partition to the transaction implicitly
         needs=_BOTH,
         rights=Rights(
@@ -447,6 +532,8 @@ TRANSACTIONS = (
         ApiKey.DESCRIBE_PRODUCERS,
         0,
         0,
+        owner=Owner.PARTITION,
+        is_frequent=True,
         rights=Rights(
             steps=(EachRow(_O.READ, _TOPIC, name_of="topics.valid_name", said={"error_message": _NO_TOPIC.text}),)
         ),
@@ -465,6 +552,8 @@ TRANSACTIONS = (
         ApiKey.DESCRIBE_TRANSACTIONS,
         0,
         0,
+        owner=Owner.COORDINATOR,
+        is_frequent=True,
         needs=_TRANSACTIONS,
         rights=Rights(
             steps=(
@@ -480,6 +569,8 @@ TRANSACTIONS = (
         ApiKey.LIST_TRANSACTIONS,
         0,
         2,
+        owner=Owner.EACH,
+        is_frequent=True,
         rights=Rights(steps=(Visible(_O.DESCRIBE, _ID, "transaction_states", "transactional_id"),)),
         read_only=READS,
     ),

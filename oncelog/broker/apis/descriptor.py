@@ -38,6 +38,21 @@ class Need(Enum):
     """Rules, quotas, users, tokens: few brokers have them."""
 
 
+class Owner(Enum):
+    """Which node answers where several share one set of tables, and one leads.
+
+    A node that stands by answers ANY and EACH. To the rest it returns the error after which a client looks for the
+    leader, the coordinator or the controller (`handlers.standby`). A leader answers ANY at once, and the rest once its
+    lease is confirmed (`handlers.current`).
+    """
+
+    ANY = "any node, from the metadata log that all follow, or about itself"
+    EACH = "each node, for what it has: one that stands by has no record, no group and no transaction"
+    PARTITION = "the leader of the partitions"
+    COORDINATOR = "the coordinator of the group or of the transactional id"
+    CONTROLLER = "the controller"
+
+
 # --- where a response has its errors ----------------------------------------------------------------------------------
 
 
@@ -231,6 +246,8 @@ class Api:
     maximum: int
     """The highest version served. A version is listed only if it works."""
     _: KW_ONLY
+    owner: Owner
+    """The node that answers where there are several."""
     rights: Rights
     """The rights that a client needs where there is an authorizer; or why it needs none."""
     read_only: Refused | None
@@ -239,6 +256,12 @@ class Api:
     """Where its responses have errors, by version; the oldest first."""
     needs: tuple[Need, ...] = ()
     """The parts to import before its first request."""
+    is_frequent: bool = False
+    """Whether clients send it in normal operation: then its messages have straight-line code."""
+    names_leader: bool = False
+    """Whether the response names the leading node: it must not name one that may have been followed by another."""
+    from_any_node: bool = False
+    """Whether clients send what the CONTROLLER owns to any node, as Kafka's brokers forward it."""
     transaction_v2_since: int | None = None
     """The first version under transaction version 2 (KIP-890): it implies that of a transaction."""
     topic_ids_since: int | None = None

@@ -1,32 +1,45 @@
-"""What a node answers that stands by: another node leads.
+"""The responses of a node that stands by: it answers what it knows, and returns to the rest the error after which a
+client looks for the leader.
 
-Owns: the response. Does not own: which APIs are handled as always, and the error of each of the others
-(`broker.apis.standby`).
+Owns: the response, and the error of each owner. Does not own: the owner of an API (`broker.apis`).
 
-- Answers that name the leader wait until it was seen (`broker.succession.leader_seen`).
+A client goes to a leader or a coordinator by the address that Metadata or FindCoordinator has given it, and asks for
+another after these errors. It sends everything else to any node. A node that stands by answers that from the metadata
+log, which it follows, or as a node that has no group and no transaction. Fetch is handled as by a node that leads none
+of the partitions: clients look for another leader only after an error of a partition, not of the response.
+
+- Responses that name the leader wait until it was seen (`broker.succession.leader_seen`).
 - An idempotent producer without a transactional id may ask any node for its producer id, and before it has one this may
   be the only node that it is connected to: no error makes it ask another, so its connection is closed. franz-go takes
   each node in turn after an error, and a connection that is closed before its first answer for a login that it lacks:
   its records fail. So it gets the error.
-- The connection of an administrator whose client asks any node is closed, too, unless it means this node's settings.
+- What a broker of Kafka forwards to the controller, clients send to any node: Java's Admin to the one that it is
+  connected to, and after an error again to that one. It takes another once the connection is closed: so it is closed,
+  unless the request is about this node's settings.
 """
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
-from oncelog.broker.apis.descriptor import Refused
-from oncelog.broker.apis.standby import ANSWERED, ELSEWHERE, FROM_ANY_NODE
+from oncelog.broker.apis.descriptor import Owner, Refused
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.cluster.metadata_log import ResourceType
-from oncelog.broker.handlers.current import NAMING
 from oncelog.broker.handlers.shared.refused_requests import refused_response
 from oncelog.broker.requests.context import CloseConnection, Handler, RequestContext
 from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.fetch_request import FetchRequest
-from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 
+ELSEWHERE: Mapping[Owner, ErrorCode] = MappingProxyType(
+    {
+        Owner.PARTITION: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        Owner.COORDINATOR: ErrorCode.NOT_COORDINATOR,
+        Owner.CONTROLLER: ErrorCode.NOT_CONTROLLER,
+    }
+)
+"""The error of what another node answers, by its owner."""
 _OF_NODES = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 _FRANZ_GO = "kgo"
 _REASON = "This node stands by, and another one leads."
@@ -34,22 +47,20 @@ _REASON = "This node stands by, and another one leads."
 
 def around_handler(leader: LeaderSeen, api: ApiKey, handle: Handler) -> Handler:
     """Return the handler that names an error; `handle` itself if a node that stands by knows the answer."""
-    error = ELSEWHERE.get(api)
-    if api in NAMING:
+    described = API_TABLE[api]
+    if described.names_leader:
         return partial(_once_seen, leader, handle)
-    if api in ANSWERED or error is None:
+    error = ELSEWHERE.get(described.owner)
+    if error is None:
         return handle
-    kept = API_TABLE[api].read_only
+    kept = described.read_only
     refused = Refused(error) if kept is None else kept._replace(error=error)
-
-    if api is ApiKey.FETCH:
-        return _refuse_fetch
 
     def refuse(context: RequestContext, request: Any) -> Any:
         if _may_be_from_any_node(context, api, request):
             raise CloseConnection("only the leader can answer it: this node stands by, and the client asks another one")
         version = context.api_version
-        place = API_TABLE[api].errors_in(version).rows if error is ErrorCode.NOT_LEADER_OR_FOLLOWER else None
+        place = described.errors_in(version).rows if described.owner is Owner.PARTITION else None
         said = refused
         if api in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE):
             said = refused._replace(others={**refused.others, "current_leader": _unknown_leader(api)})
@@ -64,7 +75,7 @@ def _may_be_from_any_node(context: RequestContext, api: ApiKey, request: Any) ->
         return request.transactional_id is None and context.peer.software_name != _FRANZ_GO
     if api in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
         return not any(each.resource_type in _OF_NODES and each.resource_name for each in request.resources)
-    return api in FROM_ANY_NODE
+    return API_TABLE[api].from_any_node
 
 
 def _unknown_leader(api: ApiKey) -> Any:
@@ -74,29 +85,6 @@ def _unknown_leader(api: ApiKey) -> Any:
 
     kind = share_fetch_response if api is ApiKey.SHARE_FETCH else share_acknowledge_response
     return kind.LeaderIdAndEpoch(-1, -1)
-
-
-def _refuse_fetch(_context: RequestContext, request: FetchRequest) -> FetchResponse:
-    """For each partition: an error of the whole response makes no client look for another leader."""
-    return FetchResponse(
-        responses=[
-            FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    PartitionData(
-                        partition_index=each.partition,
-                        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                        high_watermark=-1,
-                        log_start_offset=-1,
-                        records=b"",
-                    )
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
 
 
 def _once_seen(leader: LeaderSeen, handle: Handler, context: RequestContext, request: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Generated codecs: one module a message, written by `protocol.codec`."""
+"""Generated codecs: one module a message, written by `make generate`."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oncelog.broker.apis import administration, clients
-from oncelog.broker.apis.descriptor import READS, Api, Errors, Place, Rights
+from oncelog.broker.apis.descriptor import READS, Api, Errors, Owner, Place, Rights
 from oncelog.broker.apis.table import API_TABLE, TRANSACTION_V2_SINCE
 from oncelog.broker.handlers.rights.guard import refusal_of, run_of
 from oncelog.broker.witness import facts
@@ -73,10 +73,24 @@ def test_an_api_is_described_once() -> None:
     assert list(API_TABLE) == sorted(API_TABLE), "ApiVersions lists them in order"
 
 
-@pytest.mark.parametrize("given", [{"rights": Rights()}, {"read_only": READS}], ids=str)
-def test_no_descriptor_leaves_out_its_rights_or_what_a_read_only_broker_answers(given: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="required keyword-only argument"):
+REQUIRED = {"owner": Owner.ANY, "rights": Rights(), "read_only": READS}
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_no_descriptor_leaves_out_its_owner_its_rights_or_what_a_read_only_broker_answers(name: str) -> None:
+    given: dict[str, Any] = {each: value for each, value in REQUIRED.items() if each != name}
+    with pytest.raises(TypeError, match=f"required keyword-only argument: '{name}'"):
         Api(ApiKey.PRODUCE, 0, 0, **given)
+
+
+@EVERY_API
+def test_only_what_the_controller_owns_is_sent_to_any_node_instead(api: Api) -> None:
+    assert api.owner is Owner.CONTROLLER or not api.from_any_node
+
+
+@EVERY_API
+def test_any_node_answers_what_names_the_leader(api: Api) -> None:
+    assert api.owner is Owner.ANY or not api.names_leader
 
 
 @EVERY_API

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oncelog.broker.apis.descriptor import Api
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.config.pattern import LONGEST_PATTERN, compiled_pattern, matching
-from oncelog.protocol.codec import snake_case
+from oncelog.protocol.codec_parts import snake_case
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.generated import alter_user_scram_credentials_request as scram
 from oncelog.protocol.generated import describe_log_dirs_request as log_dirs

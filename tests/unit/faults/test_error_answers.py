@@ -11,7 +11,7 @@ from oncelog.broker.faults.error_answers import error_names, has_place_for_error
 from oncelog.broker.faults.request_subjects import partitions_of, transactional_ids_of
 from oncelog.broker.faults.rule import Action, Point, Rule, RuleError, Selector
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.codec import snake_case
+from oncelog.protocol.codec_parts import snake_case
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.message import Message

@@ -10,15 +10,14 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol import messages, state_records
-from oncelog.protocol.codec import GENERATED
 from oncelog.protocol.generated import fetch_response, metadata_response, produce_request
 from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from oncelog.protocol.generated.metadata_response import MetadataResponse, MetadataResponseTopic
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.messages import SCHEMAS, generated
 from tests.support.tables import rows
+from tools.write_codecs import GENERATED
 
 MOST_LINES = 27_000
 """The limit in docs/understand/architecture.md. A rare API adds little more than its classes: see `protocol.codec`."""
@@ -90,27 +89,6 @@ def test_each_declaration_names_its_kips(package: ModuleType) -> None:
         if path.stem != "__init__":
             text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
             assert re.search(r"^KIPs: (\d+ \(|none)", text, re.MULTILINE), path.name
-
-
-def test_a_message_has_classes_of_its_own_only_where_a_handler_looks_into_it() -> None:
-    handled = set(API_TABLE)
-    for schema in SCHEMAS.values():
-        if schema.name.endswith(("Request", "Response")):
-            name = generated(schema).__name__.rpartition(".")[2]
-            text = (GENERATED / f"{name}.py").read_text(encoding="utf-8")
-            assert ("\nclass " in text) == (schema.api_key in handled), schema.name
-
-
-def test_a_class_that_is_made_from_a_declaration_is_as_one_that_is_written() -> None:
-    made = generated(SCHEMAS["CreateAclsRequest"])
-    creation = made.AclCreation(resource_name="t", operation=2)
-    assert (creation.resource_pattern_type, creation.resource_name, creation.operation) == (3, "t", 2)
-    assert made.CreateAclsRequest([creation]) == made.CreateAclsRequest(creations=(creation,))
-    assert made.CreateAclsRequest.API_KEY == made.API_KEY
-    with pytest.raises(AttributeError):
-        creation.misspelt = 1
-    with pytest.raises((TypeError, ValueError)):
-        made.AclCreation(misspelt=1)
 
 
 def test_our_client_needs_no_declaration() -> None:
