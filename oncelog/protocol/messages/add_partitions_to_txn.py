@@ -6,6 +6,26 @@ KIPs: 98 (transactions), 890 (verification, batches from brokers).
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
 from oncelog.protocol.types import Boolean, Int16, Int32, Int64, String
 
+_TOPIC_RESULT = Structure(
+    "AddPartitionsToTxnTopicResult",
+    Field("name", String),
+    Field(
+        "results_by_partition",
+        ArrayOf(
+            Structure(
+                "AddPartitionsToTxnPartitionResult",
+                Field("partition_index", Int32),
+                Field("partition_error_code", Int16),
+            )
+        ),
+    ),
+)
+_TOPIC = Structure(
+    "AddPartitionsToTxnTopic",
+    Field("name", String),
+    Field("partitions", ArrayOf(Int32)),
+)
+
 # Version 1 is the same as version 0.
 #
 # Version 2 adds the support for new error code PRODUCER_FENCED.
@@ -34,13 +54,7 @@ ADD_PARTITIONS_TO_TXN_REQUEST = Schema(
                     Field("verify_only", Boolean, "4+", default=False),
                     Field(
                         "topics",
-                        ArrayOf(
-                            Structure(
-                                "AddPartitionsToTxnTopic",
-                                Field("name", String),
-                                Field("partitions", ArrayOf(Int32)),
-                            )
-                        ),
+                        ArrayOf(_TOPIC),
                         "4+",
                     ),
                 )
@@ -52,13 +66,7 @@ ADD_PARTITIONS_TO_TXN_REQUEST = Schema(
         Field("v3_and_below_producer_epoch", Int16, "0-3"),
         Field(
             "v3_and_below_topics",
-            ArrayOf(
-                Structure(
-                    "AddPartitionsToTxnTopic",
-                    Field("name", String),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
+            ArrayOf(_TOPIC),
             "0-3",
         ),
     ),
@@ -89,22 +97,7 @@ ADD_PARTITIONS_TO_TXN_RESPONSE = Schema(
                     Field("transactional_id", String, "4+"),
                     Field(
                         "topic_results",
-                        ArrayOf(
-                            Structure(
-                                "AddPartitionsToTxnTopicResult",
-                                Field("name", String),
-                                Field(
-                                    "results_by_partition",
-                                    ArrayOf(
-                                        Structure(
-                                            "AddPartitionsToTxnPartitionResult",
-                                            Field("partition_index", Int32),
-                                            Field("partition_error_code", Int16),
-                                        )
-                                    ),
-                                ),
-                            )
-                        ),
+                        ArrayOf(_TOPIC_RESULT),
                         "4+",
                     ),
                 )
@@ -113,22 +106,7 @@ ADD_PARTITIONS_TO_TXN_RESPONSE = Schema(
         ),
         Field(
             "results_by_topic_v3_and_below",
-            ArrayOf(
-                Structure(
-                    "AddPartitionsToTxnTopicResult",
-                    Field("name", String),
-                    Field(
-                        "results_by_partition",
-                        ArrayOf(
-                            Structure(
-                                "AddPartitionsToTxnPartitionResult",
-                                Field("partition_index", Int32),
-                                Field("partition_error_code", Int16),
-                            )
-                        ),
-                    ),
-                )
-            ),
+            ArrayOf(_TOPIC_RESULT),
             "0-3",
         ),
     ),

@@ -3,6 +3,7 @@
 KIPs: 546 (quotas by API).
 """
 
+from oncelog.protocol.messages.shared_structures import ENTITY_DATA
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
 from oncelog.protocol.types import Boolean, Float64, Int16, Int32, String
 
@@ -18,16 +19,7 @@ ALTER_CLIENT_QUOTAS_REQUEST = Schema(
             ArrayOf(
                 Structure(
                     "EntryData",
-                    Field(
-                        "entity",
-                        ArrayOf(
-                            Structure(
-                                "EntityData",
-                                Field("entity_type", String),
-                                Field("entity_name", String, nullable="0+"),
-                            )
-                        ),
-                    ),
+                    Field("entity", ArrayOf(ENTITY_DATA)),
                     Field(
                         "ops",
                         ArrayOf(
@@ -61,16 +53,7 @@ ALTER_CLIENT_QUOTAS_RESPONSE = Schema(
                     "EntryData",
                     Field("error_code", Int16),
                     Field("error_message", String, nullable="0+"),
-                    Field(
-                        "entity",
-                        ArrayOf(
-                            Structure(
-                                "EntityData",
-                                Field("entity_type", String),
-                                Field("entity_name", String, nullable="0+"),
-                            )
-                        ),
-                    ),
+                    Field("entity", ArrayOf(ENTITY_DATA)),
                 )
             ),
         ),

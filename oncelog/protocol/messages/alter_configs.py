@@ -3,8 +3,9 @@
 KIPs: 133 (configs by API).
 """
 
+from oncelog.protocol.messages.shared_structures import ALTER_CONFIGS_RESOURCE_RESPONSE
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String
+from oncelog.protocol.types import Boolean, Int8, Int32, String
 
 # Version 1 is the same as version 0.
 # Version 2 enables flexible versions.
@@ -47,17 +48,6 @@ ALTER_CONFIGS_RESPONSE = Schema(
     flexible="2+",
     fields=(
         Field("throttle_time_ms", Int32),
-        Field(
-            "responses",
-            ArrayOf(
-                Structure(
-                    "AlterConfigsResourceResponse",
-                    Field("error_code", Int16),
-                    Field("error_message", String, nullable="0+"),
-                    Field("resource_type", Int8),
-                    Field("resource_name", String),
-                )
-            ),
-        ),
+        Field("responses", ArrayOf(ALTER_CONFIGS_RESOURCE_RESPONSE)),
     ),
 )

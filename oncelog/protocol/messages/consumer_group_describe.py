@@ -3,8 +3,9 @@
 KIPs: 848 (the consumer protocol), 1099 (member type).
 """
 
+from oncelog.protocol.messages.shared_structures import DESCRIBED_ASSIGNMENT
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String, Uuid
+from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String
 
 # Version 1 adds MemberType field to ConsumerGroupDescribeResponse (KIP-1099).
 # For ConsumerGroupDescribeRequest, version 1 is same as version 0.
@@ -61,40 +62,8 @@ CONSUMER_GROUP_DESCRIBE_RESPONSE = Schema(
                                 Field("client_host", String),
                                 Field("subscribed_topic_names", ArrayOf(String)),
                                 Field("subscribed_topic_regex", String, nullable="0+", default=None),
-                                Field(
-                                    "assignment",
-                                    Structure(
-                                        "Assignment",
-                                        Field(
-                                            "topic_partitions",
-                                            ArrayOf(
-                                                Structure(
-                                                    "TopicPartitions",
-                                                    Field("topic_id", Uuid),
-                                                    Field("topic_name", String),
-                                                    Field("partitions", ArrayOf(Int32)),
-                                                )
-                                            ),
-                                        ),
-                                    ),
-                                ),
-                                Field(
-                                    "target_assignment",
-                                    Structure(
-                                        "Assignment",
-                                        Field(
-                                            "topic_partitions",
-                                            ArrayOf(
-                                                Structure(
-                                                    "TopicPartitions",
-                                                    Field("topic_id", Uuid),
-                                                    Field("topic_name", String),
-                                                    Field("partitions", ArrayOf(Int32)),
-                                                )
-                                            ),
-                                        ),
-                                    ),
-                                ),
+                                Field("assignment", DESCRIBED_ASSIGNMENT),
+                                Field("target_assignment", DESCRIBED_ASSIGNMENT),
                                 Field("member_type", Int8, "1+", default=-1),
                             )
                         ),

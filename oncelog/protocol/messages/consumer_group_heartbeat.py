@@ -3,8 +3,9 @@
 KIPs: 848 (the consumer protocol), 1082 (member ids made by members).
 """
 
-from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Int16, Int32, String, Uuid
+from oncelog.protocol.messages.shared_structures import ASSIGNMENT, TOPIC_PARTITIONS
+from oncelog.protocol.schema import ArrayOf, Field, Schema
+from oncelog.protocol.types import Int16, Int32, String
 
 # Version 1 adds SubscribedTopicRegex (KIP-848), and requires the consumer to generate their own Member ID (KIP-1082)
 CONSUMER_GROUP_HEARTBEAT_REQUEST = Schema(
@@ -22,18 +23,7 @@ CONSUMER_GROUP_HEARTBEAT_REQUEST = Schema(
         Field("subscribed_topic_names", ArrayOf(String), nullable="0+", default=None),
         Field("subscribed_topic_regex", String, "1+", nullable="1+", default=None),
         Field("server_assignor", String, nullable="0+", default=None),
-        Field(
-            "topic_partitions",
-            ArrayOf(
-                Structure(
-                    "TopicPartitions",
-                    Field("topic_id", Uuid),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
-            nullable="0+",
-            default=None,
-        ),
+        Field("topic_partitions", ArrayOf(TOPIC_PARTITIONS), nullable="0+", default=None),
     ),
 )
 
@@ -62,23 +52,6 @@ CONSUMER_GROUP_HEARTBEAT_RESPONSE = Schema(
         Field("member_id", String, nullable="0+", default=None),
         Field("member_epoch", Int32),
         Field("heartbeat_interval_ms", Int32),
-        Field(
-            "assignment",
-            Structure(
-                "Assignment",
-                Field(
-                    "topic_partitions",
-                    ArrayOf(
-                        Structure(
-                            "TopicPartitions",
-                            Field("topic_id", Uuid),
-                            Field("partitions", ArrayOf(Int32)),
-                        )
-                    ),
-                ),
-            ),
-            nullable="0+",
-            default=None,
-        ),
+        Field("assignment", ASSIGNMENT, nullable="0+", default=None),
     ),
 )

@@ -3,6 +3,7 @@
 KIPs: 546 (quotas by API).
 """
 
+from oncelog.protocol.messages.shared_structures import ENTITY_DATA
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
 from oncelog.protocol.types import Boolean, Float64, Int8, Int16, Int32, String
 
@@ -43,16 +44,7 @@ DESCRIBE_CLIENT_QUOTAS_RESPONSE = Schema(
             ArrayOf(
                 Structure(
                     "EntryData",
-                    Field(
-                        "entity",
-                        ArrayOf(
-                            Structure(
-                                "EntityData",
-                                Field("entity_type", String),
-                                Field("entity_name", String, nullable="0+"),
-                            )
-                        ),
-                    ),
+                    Field("entity", ArrayOf(ENTITY_DATA)),
                     Field(
                         "values",
                         ArrayOf(

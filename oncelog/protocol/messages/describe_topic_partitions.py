@@ -6,6 +6,12 @@ KIPs: 966 (eligible leader replicas).
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
 from oncelog.protocol.types import Boolean, Int16, Int32, String, Uuid
 
+_CURSOR = Structure(
+    "Cursor",
+    Field("topic_name", String),
+    Field("partition_index", Int32),
+)
+
 DESCRIBE_TOPIC_PARTITIONS_REQUEST = Schema(
     "DescribeTopicPartitionsRequest",
     api_key=75,
@@ -22,16 +28,7 @@ DESCRIBE_TOPIC_PARTITIONS_REQUEST = Schema(
             ),
         ),
         Field("response_partition_limit", Int32, default=2000),
-        Field(
-            "cursor",
-            Structure(
-                "Cursor",
-                Field("topic_name", String),
-                Field("partition_index", Int32),
-            ),
-            nullable="0+",
-            default=None,
-        ),
+        Field("cursor", _CURSOR, nullable="0+", default=None),
     ),
 )
 
@@ -72,15 +69,6 @@ DESCRIBE_TOPIC_PARTITIONS_RESPONSE = Schema(
                 )
             ),
         ),
-        Field(
-            "next_cursor",
-            Structure(
-                "Cursor",
-                Field("topic_name", String),
-                Field("partition_index", Int32),
-            ),
-            nullable="0+",
-            default=None,
-        ),
+        Field("next_cursor", _CURSOR, nullable="0+", default=None),
     ),
 )

@@ -3,8 +3,9 @@
 KIPs: 339 (configs changed one by one).
 """
 
+from oncelog.protocol.messages.shared_structures import ALTER_CONFIGS_RESOURCE_RESPONSE
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String
+from oncelog.protocol.types import Boolean, Int8, Int32, String
 
 # Version 1 is the first flexible version.
 INCREMENTAL_ALTER_CONFIGS_REQUEST = Schema(
@@ -46,17 +47,6 @@ INCREMENTAL_ALTER_CONFIGS_RESPONSE = Schema(
     flexible="1+",
     fields=(
         Field("throttle_time_ms", Int32),
-        Field(
-            "responses",
-            ArrayOf(
-                Structure(
-                    "AlterConfigsResourceResponse",
-                    Field("error_code", Int16),
-                    Field("error_message", String, nullable="0+"),
-                    Field("resource_type", Int8),
-                    Field("resource_name", String),
-                )
-            ),
-        ),
+        Field("responses", ArrayOf(ALTER_CONFIGS_RESOURCE_RESPONSE)),
     ),
 )

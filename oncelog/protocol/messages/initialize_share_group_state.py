@@ -3,8 +3,9 @@
 KIPs: 932 (share groups).
 """
 
+from oncelog.protocol.messages.shared_structures import PARTITION_RESULT
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Int16, Int32, Int64, String, Uuid
+from oncelog.protocol.types import Int32, Int64, String, Uuid
 
 INITIALIZE_SHARE_GROUP_STATE_REQUEST = Schema(
     "InitializeShareGroupStateRequest",
@@ -53,17 +54,7 @@ INITIALIZE_SHARE_GROUP_STATE_RESPONSE = Schema(
                 Structure(
                     "InitializeStateResult",
                     Field("topic_id", Uuid),
-                    Field(
-                        "partitions",
-                        ArrayOf(
-                            Structure(
-                                "PartitionResult",
-                                Field("partition", Int32),
-                                Field("error_code", Int16),
-                                Field("error_message", String, nullable="0+", default=None),
-                            )
-                        ),
-                    ),
+                    Field("partitions", ArrayOf(PARTITION_RESULT)),
                 )
             ),
         ),

@@ -3,8 +3,9 @@
 KIPs: 932 (share groups).
 """
 
+from oncelog.protocol.messages.shared_structures import STATE_BATCH
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Int8, Int16, Int32, Int64, String, Uuid
+from oncelog.protocol.types import Int16, Int32, Int64, String, Uuid
 
 READ_SHARE_GROUP_STATE_REQUEST = Schema(
     "ReadShareGroupStateRequest",
@@ -64,18 +65,7 @@ READ_SHARE_GROUP_STATE_RESPONSE = Schema(
                                 Field("error_message", String, nullable="0+", default=None),
                                 Field("state_epoch", Int32),
                                 Field("start_offset", Int64),
-                                Field(
-                                    "state_batches",
-                                    ArrayOf(
-                                        Structure(
-                                            "StateBatch",
-                                            Field("first_offset", Int64),
-                                            Field("last_offset", Int64),
-                                            Field("delivery_state", Int8),
-                                            Field("delivery_count", Int16),
-                                        )
-                                    ),
-                                ),
+                                Field("state_batches", ArrayOf(STATE_BATCH)),
                             )
                         ),
                     ),

@@ -3,8 +3,9 @@
 KIPs: 932 (share groups), 1222 (renewed locks).
 """
 
+from oncelog.protocol.messages.shared_structures import ACKNOWLEDGEMENT_BATCH, LEADER_ID_AND_EPOCH, NODE_ENDPOINT
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Boolean, Int8, Int16, Int32, Int64, String, Uuid
+from oncelog.protocol.types import Boolean, Int16, Int32, String, Uuid
 
 # Version 0 was used for early access of KIP-932 in Apache Kafka 4.0 but removed in Apache Kafka 4.1.
 #
@@ -33,17 +34,7 @@ SHARE_ACKNOWLEDGE_REQUEST = Schema(
                             Structure(
                                 "AcknowledgePartition",
                                 Field("partition_index", Int32),
-                                Field(
-                                    "acknowledgement_batches",
-                                    ArrayOf(
-                                        Structure(
-                                            "AcknowledgementBatch",
-                                            Field("first_offset", Int64),
-                                            Field("last_offset", Int64),
-                                            Field("acknowledge_types", ArrayOf(Int8)),
-                                        )
-                                    ),
-                                ),
+                                Field("acknowledgement_batches", ArrayOf(ACKNOWLEDGEMENT_BATCH)),
                             )
                         ),
                     ),
@@ -94,31 +85,13 @@ SHARE_ACKNOWLEDGE_RESPONSE = Schema(
                                 Field("partition_index", Int32),
                                 Field("error_code", Int16),
                                 Field("error_message", String, nullable="0+", default=None),
-                                Field(
-                                    "current_leader",
-                                    Structure(
-                                        "LeaderIdAndEpoch",
-                                        Field("leader_id", Int32),
-                                        Field("leader_epoch", Int32),
-                                    ),
-                                ),
+                                Field("current_leader", LEADER_ID_AND_EPOCH),
                             )
                         ),
                     ),
                 )
             ),
         ),
-        Field(
-            "node_endpoints",
-            ArrayOf(
-                Structure(
-                    "NodeEndpoint",
-                    Field("node_id", Int32),
-                    Field("host", String),
-                    Field("port", Int32),
-                    Field("rack", String, nullable="0+", default=None),
-                )
-            ),
-        ),
+        Field("node_endpoints", ArrayOf(NODE_ENDPOINT)),
     ),
 )

@@ -3,6 +3,7 @@
 KIPs: 932 (share groups), 1206 (strict limits), 1222 (renewed locks).
 """
 
+from oncelog.protocol.messages.shared_structures import ACKNOWLEDGEMENT_BATCH, LEADER_ID_AND_EPOCH, NODE_ENDPOINT
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
 from oncelog.protocol.types import Boolean, Int8, Int16, Int32, Int64, Records, String, Uuid
 
@@ -40,17 +41,7 @@ SHARE_FETCH_REQUEST = Schema(
                                 "FetchPartition",
                                 Field("partition_index", Int32),
                                 Field("partition_max_bytes", Int32, "0"),
-                                Field(
-                                    "acknowledgement_batches",
-                                    ArrayOf(
-                                        Structure(
-                                            "AcknowledgementBatch",
-                                            Field("first_offset", Int64),
-                                            Field("last_offset", Int64),
-                                            Field("acknowledge_types", ArrayOf(Int8)),
-                                        )
-                                    ),
-                                ),
+                                Field("acknowledgement_batches", ArrayOf(ACKNOWLEDGEMENT_BATCH)),
                             )
                         ),
                     ),
@@ -114,14 +105,7 @@ SHARE_FETCH_RESPONSE = Schema(
                                 Field("error_message", String, nullable="0+", default=None),
                                 Field("acknowledge_error_code", Int16),
                                 Field("acknowledge_error_message", String, nullable="0+", default=None),
-                                Field(
-                                    "current_leader",
-                                    Structure(
-                                        "LeaderIdAndEpoch",
-                                        Field("leader_id", Int32),
-                                        Field("leader_epoch", Int32),
-                                    ),
-                                ),
+                                Field("current_leader", LEADER_ID_AND_EPOCH),
                                 Field("records", Records, nullable="0"),
                                 Field(
                                     "acquired_records",
@@ -140,17 +124,6 @@ SHARE_FETCH_RESPONSE = Schema(
                 )
             ),
         ),
-        Field(
-            "node_endpoints",
-            ArrayOf(
-                Structure(
-                    "NodeEndpoint",
-                    Field("node_id", Int32),
-                    Field("host", String),
-                    Field("port", Int32),
-                    Field("rack", String, nullable="0+", default=None),
-                )
-            ),
-        ),
+        Field("node_endpoints", ArrayOf(NODE_ENDPOINT)),
     ),
 )

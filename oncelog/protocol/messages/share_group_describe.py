@@ -3,8 +3,9 @@
 KIPs: 932 (share groups).
 """
 
+from oncelog.protocol.messages.shared_structures import DESCRIBED_ASSIGNMENT
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Boolean, Int16, Int32, String, Uuid
+from oncelog.protocol.types import Boolean, Int16, Int32, String
 
 # Version 0 was used for early access of KIP-932 in Apache Kafka 4.0 but removed in Apache Kafka 4.1.
 #
@@ -62,23 +63,7 @@ SHARE_GROUP_DESCRIBE_RESPONSE = Schema(
                                 Field("client_id", String),
                                 Field("client_host", String),
                                 Field("subscribed_topic_names", ArrayOf(String)),
-                                Field(
-                                    "assignment",
-                                    Structure(
-                                        "Assignment",
-                                        Field(
-                                            "topic_partitions",
-                                            ArrayOf(
-                                                Structure(
-                                                    "TopicPartitions",
-                                                    Field("topic_id", Uuid),
-                                                    Field("topic_name", String),
-                                                    Field("partitions", ArrayOf(Int32)),
-                                                )
-                                            ),
-                                        ),
-                                    ),
-                                ),
+                                Field("assignment", DESCRIBED_ASSIGNMENT),
                             )
                         ),
                     ),

@@ -3,8 +3,9 @@
 KIPs: 932 (share groups).
 """
 
-from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Int16, Int32, String, Uuid
+from oncelog.protocol.messages.shared_structures import ASSIGNMENT
+from oncelog.protocol.schema import ArrayOf, Field, Schema
+from oncelog.protocol.types import Int16, Int32, String
 
 # Version 0 was used for early access of KIP-932 in Apache Kafka 4.0 but removed in Apache Kafka 4.1.
 #
@@ -47,23 +48,6 @@ SHARE_GROUP_HEARTBEAT_RESPONSE = Schema(
         Field("member_id", String, nullable="0+", default=None),
         Field("member_epoch", Int32),
         Field("heartbeat_interval_ms", Int32),
-        Field(
-            "assignment",
-            Structure(
-                "Assignment",
-                Field(
-                    "topic_partitions",
-                    ArrayOf(
-                        Structure(
-                            "TopicPartitions",
-                            Field("topic_id", Uuid),
-                            Field("partitions", ArrayOf(Int32)),
-                        )
-                    ),
-                ),
-            ),
-            nullable="0+",
-            default=None,
-        ),
+        Field("assignment", ASSIGNMENT, nullable="0+", default=None),
     ),
 )

@@ -3,8 +3,16 @@
 KIPs: 1071 (streams groups).
 """
 
+from oncelog.protocol.messages.shared_structures import ENDPOINT, KEY_VALUE, TASK_IDS, TASK_OFFSET, TOPIC_INFO
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Boolean, Int16, Int32, Int64, String, UInt16
+from oncelog.protocol.types import Boolean, Int16, Int32, String
+
+_ASSIGNMENT = Structure(
+    "Assignment",
+    Field("active_tasks", ArrayOf(TASK_IDS)),
+    Field("standby_tasks", ArrayOf(TASK_IDS)),
+    Field("warmup_tasks", ArrayOf(TASK_IDS)),
+)
 
 STREAMS_GROUP_DESCRIBE_REQUEST = Schema(
     "StreamsGroupDescribeRequest",
@@ -57,48 +65,8 @@ STREAMS_GROUP_DESCRIBE_RESPONSE = Schema(
                                         Field("subtopology_id", String),
                                         Field("source_topics", ArrayOf(String)),
                                         Field("repartition_sink_topics", ArrayOf(String)),
-                                        Field(
-                                            "state_changelog_topics",
-                                            ArrayOf(
-                                                Structure(
-                                                    "TopicInfo",
-                                                    Field("name", String),
-                                                    Field("partitions", Int32),
-                                                    Field("replication_factor", Int16),
-                                                    Field(
-                                                        "topic_configs",
-                                                        ArrayOf(
-                                                            Structure(
-                                                                "KeyValue",
-                                                                Field("key", String),
-                                                                Field("value", String),
-                                                            )
-                                                        ),
-                                                    ),
-                                                )
-                                            ),
-                                        ),
-                                        Field(
-                                            "repartition_source_topics",
-                                            ArrayOf(
-                                                Structure(
-                                                    "TopicInfo",
-                                                    Field("name", String),
-                                                    Field("partitions", Int32),
-                                                    Field("replication_factor", Int16),
-                                                    Field(
-                                                        "topic_configs",
-                                                        ArrayOf(
-                                                            Structure(
-                                                                "KeyValue",
-                                                                Field("key", String),
-                                                                Field("value", String),
-                                                            )
-                                                        ),
-                                                    ),
-                                                )
-                                            ),
-                                        ),
+                                        Field("state_changelog_topics", ArrayOf(TOPIC_INFO)),
+                                        Field("repartition_source_topics", ArrayOf(TOPIC_INFO)),
                                     )
                                 ),
                                 nullable="0+",
@@ -121,120 +89,12 @@ STREAMS_GROUP_DESCRIBE_RESPONSE = Schema(
                                 Field("client_host", String),
                                 Field("topology_epoch", Int32),
                                 Field("process_id", String),
-                                Field(
-                                    "user_endpoint",
-                                    Structure(
-                                        "Endpoint",
-                                        Field("host", String),
-                                        Field("port", UInt16),
-                                    ),
-                                    nullable="0+",
-                                    default=None,
-                                ),
-                                Field(
-                                    "client_tags",
-                                    ArrayOf(
-                                        Structure(
-                                            "KeyValue",
-                                            Field("key", String),
-                                            Field("value", String),
-                                        )
-                                    ),
-                                ),
-                                Field(
-                                    "task_offsets",
-                                    ArrayOf(
-                                        Structure(
-                                            "TaskOffset",
-                                            Field("subtopology_id", String),
-                                            Field("partition", Int32),
-                                            Field("offset", Int64),
-                                        )
-                                    ),
-                                ),
-                                Field(
-                                    "task_end_offsets",
-                                    ArrayOf(
-                                        Structure(
-                                            "TaskOffset",
-                                            Field("subtopology_id", String),
-                                            Field("partition", Int32),
-                                            Field("offset", Int64),
-                                        )
-                                    ),
-                                ),
-                                Field(
-                                    "assignment",
-                                    Structure(
-                                        "Assignment",
-                                        Field(
-                                            "active_tasks",
-                                            ArrayOf(
-                                                Structure(
-                                                    "TaskIds",
-                                                    Field("subtopology_id", String),
-                                                    Field("partitions", ArrayOf(Int32)),
-                                                )
-                                            ),
-                                        ),
-                                        Field(
-                                            "standby_tasks",
-                                            ArrayOf(
-                                                Structure(
-                                                    "TaskIds",
-                                                    Field("subtopology_id", String),
-                                                    Field("partitions", ArrayOf(Int32)),
-                                                )
-                                            ),
-                                        ),
-                                        Field(
-                                            "warmup_tasks",
-                                            ArrayOf(
-                                                Structure(
-                                                    "TaskIds",
-                                                    Field("subtopology_id", String),
-                                                    Field("partitions", ArrayOf(Int32)),
-                                                )
-                                            ),
-                                        ),
-                                    ),
-                                ),
-                                Field(
-                                    "target_assignment",
-                                    Structure(
-                                        "Assignment",
-                                        Field(
-                                            "active_tasks",
-                                            ArrayOf(
-                                                Structure(
-                                                    "TaskIds",
-                                                    Field("subtopology_id", String),
-                                                    Field("partitions", ArrayOf(Int32)),
-                                                )
-                                            ),
-                                        ),
-                                        Field(
-                                            "standby_tasks",
-                                            ArrayOf(
-                                                Structure(
-                                                    "TaskIds",
-                                                    Field("subtopology_id", String),
-                                                    Field("partitions", ArrayOf(Int32)),
-                                                )
-                                            ),
-                                        ),
-                                        Field(
-                                            "warmup_tasks",
-                                            ArrayOf(
-                                                Structure(
-                                                    "TaskIds",
-                                                    Field("subtopology_id", String),
-                                                    Field("partitions", ArrayOf(Int32)),
-                                                )
-                                            ),
-                                        ),
-                                    ),
-                                ),
+                                Field("user_endpoint", ENDPOINT, nullable="0+", default=None),
+                                Field("client_tags", ArrayOf(KEY_VALUE)),
+                                Field("task_offsets", ArrayOf(TASK_OFFSET)),
+                                Field("task_end_offsets", ArrayOf(TASK_OFFSET)),
+                                Field("assignment", _ASSIGNMENT),
+                                Field("target_assignment", _ASSIGNMENT),
                                 Field("is_classic", Boolean),
                             )
                         ),

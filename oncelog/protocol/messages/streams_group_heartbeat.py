@@ -3,8 +3,22 @@
 KIPs: 1071 (streams groups).
 """
 
+from oncelog.protocol.messages.shared_structures import (
+    COPARTITION_GROUP,
+    ENDPOINT,
+    KEY_VALUE,
+    TASK_IDS,
+    TASK_OFFSET,
+    TOPIC_INFO,
+)
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Boolean, Int8, Int16, Int32, Int64, String, UInt16
+from oncelog.protocol.types import Boolean, Int8, Int16, Int32, String
+
+_TOPIC_PARTITION = Structure(
+    "TopicPartition",
+    Field("topic", String),
+    Field("partitions", ArrayOf(Int32)),
+)
 
 STREAMS_GROUP_HEARTBEAT_REQUEST = Schema(
     "StreamsGroupHeartbeatRequest",
@@ -32,60 +46,10 @@ STREAMS_GROUP_HEARTBEAT_REQUEST = Schema(
                             Field("subtopology_id", String),
                             Field("source_topics", ArrayOf(String)),
                             Field("source_topic_regex", ArrayOf(String)),
-                            Field(
-                                "state_changelog_topics",
-                                ArrayOf(
-                                    Structure(
-                                        "TopicInfo",
-                                        Field("name", String),
-                                        Field("partitions", Int32),
-                                        Field("replication_factor", Int16),
-                                        Field(
-                                            "topic_configs",
-                                            ArrayOf(
-                                                Structure(
-                                                    "KeyValue",
-                                                    Field("key", String),
-                                                    Field("value", String),
-                                                )
-                                            ),
-                                        ),
-                                    )
-                                ),
-                            ),
+                            Field("state_changelog_topics", ArrayOf(TOPIC_INFO)),
                             Field("repartition_sink_topics", ArrayOf(String)),
-                            Field(
-                                "repartition_source_topics",
-                                ArrayOf(
-                                    Structure(
-                                        "TopicInfo",
-                                        Field("name", String),
-                                        Field("partitions", Int32),
-                                        Field("replication_factor", Int16),
-                                        Field(
-                                            "topic_configs",
-                                            ArrayOf(
-                                                Structure(
-                                                    "KeyValue",
-                                                    Field("key", String),
-                                                    Field("value", String),
-                                                )
-                                            ),
-                                        ),
-                                    )
-                                ),
-                            ),
-                            Field(
-                                "copartition_groups",
-                                ArrayOf(
-                                    Structure(
-                                        "CopartitionGroup",
-                                        Field("source_topics", ArrayOf(Int16)),
-                                        Field("source_topic_regex", ArrayOf(Int16)),
-                                        Field("repartition_source_topics", ArrayOf(Int16)),
-                                    )
-                                ),
-                            ),
+                            Field("repartition_source_topics", ArrayOf(TOPIC_INFO)),
+                            Field("copartition_groups", ArrayOf(COPARTITION_GROUP)),
                         )
                     ),
                 ),
@@ -93,91 +57,14 @@ STREAMS_GROUP_HEARTBEAT_REQUEST = Schema(
             nullable="0+",
             default=None,
         ),
-        Field(
-            "active_tasks",
-            ArrayOf(
-                Structure(
-                    "TaskIds",
-                    Field("subtopology_id", String),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
-            nullable="0+",
-            default=None,
-        ),
-        Field(
-            "standby_tasks",
-            ArrayOf(
-                Structure(
-                    "TaskIds",
-                    Field("subtopology_id", String),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
-            nullable="0+",
-            default=None,
-        ),
-        Field(
-            "warmup_tasks",
-            ArrayOf(
-                Structure(
-                    "TaskIds",
-                    Field("subtopology_id", String),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
-            nullable="0+",
-            default=None,
-        ),
+        Field("active_tasks", ArrayOf(TASK_IDS), nullable="0+", default=None),
+        Field("standby_tasks", ArrayOf(TASK_IDS), nullable="0+", default=None),
+        Field("warmup_tasks", ArrayOf(TASK_IDS), nullable="0+", default=None),
         Field("process_id", String, nullable="0+", default=None),
-        Field(
-            "user_endpoint",
-            Structure(
-                "Endpoint",
-                Field("host", String),
-                Field("port", UInt16),
-            ),
-            nullable="0+",
-            default=None,
-        ),
-        Field(
-            "client_tags",
-            ArrayOf(
-                Structure(
-                    "KeyValue",
-                    Field("key", String),
-                    Field("value", String),
-                )
-            ),
-            nullable="0+",
-            default=None,
-        ),
-        Field(
-            "task_offsets",
-            ArrayOf(
-                Structure(
-                    "TaskOffset",
-                    Field("subtopology_id", String),
-                    Field("partition", Int32),
-                    Field("offset", Int64),
-                )
-            ),
-            nullable="0+",
-            default=None,
-        ),
-        Field(
-            "task_end_offsets",
-            ArrayOf(
-                Structure(
-                    "TaskOffset",
-                    Field("subtopology_id", String),
-                    Field("partition", Int32),
-                    Field("offset", Int64),
-                )
-            ),
-            nullable="0+",
-            default=None,
-        ),
+        Field("user_endpoint", ENDPOINT, nullable="0+", default=None),
+        Field("client_tags", ArrayOf(KEY_VALUE), nullable="0+", default=None),
+        Field("task_offsets", ArrayOf(TASK_OFFSET), nullable="0+", default=None),
+        Field("task_end_offsets", ArrayOf(TASK_OFFSET), nullable="0+", default=None),
         Field("shutdown_application", Boolean, default=False),
     ),
 )
@@ -223,76 +110,18 @@ STREAMS_GROUP_HEARTBEAT_RESPONSE = Schema(
             ),
             nullable="0+",
         ),
-        Field(
-            "active_tasks",
-            ArrayOf(
-                Structure(
-                    "TaskIds",
-                    Field("subtopology_id", String),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
-            nullable="0+",
-            default=None,
-        ),
-        Field(
-            "standby_tasks",
-            ArrayOf(
-                Structure(
-                    "TaskIds",
-                    Field("subtopology_id", String),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
-            nullable="0+",
-            default=None,
-        ),
-        Field(
-            "warmup_tasks",
-            ArrayOf(
-                Structure(
-                    "TaskIds",
-                    Field("subtopology_id", String),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
-            nullable="0+",
-            default=None,
-        ),
+        Field("active_tasks", ArrayOf(TASK_IDS), nullable="0+", default=None),
+        Field("standby_tasks", ArrayOf(TASK_IDS), nullable="0+", default=None),
+        Field("warmup_tasks", ArrayOf(TASK_IDS), nullable="0+", default=None),
         Field("endpoint_information_epoch", Int32),
         Field(
             "partitions_by_user_endpoint",
             ArrayOf(
                 Structure(
                     "EndpointToPartitions",
-                    Field(
-                        "user_endpoint",
-                        Structure(
-                            "Endpoint",
-                            Field("host", String),
-                            Field("port", UInt16),
-                        ),
-                    ),
-                    Field(
-                        "active_partitions",
-                        ArrayOf(
-                            Structure(
-                                "TopicPartition",
-                                Field("topic", String),
-                                Field("partitions", ArrayOf(Int32)),
-                            )
-                        ),
-                    ),
-                    Field(
-                        "standby_partitions",
-                        ArrayOf(
-                            Structure(
-                                "TopicPartition",
-                                Field("topic", String),
-                                Field("partitions", ArrayOf(Int32)),
-                            )
-                        ),
-                    ),
+                    Field("user_endpoint", ENDPOINT),
+                    Field("active_partitions", ArrayOf(_TOPIC_PARTITION)),
+                    Field("standby_partitions", ArrayOf(_TOPIC_PARTITION)),
                 )
             ),
             nullable="0+",

@@ -3,8 +3,9 @@
 KIPs: 932 (share groups), 1226 (lag).
 """
 
+from oncelog.protocol.messages.shared_structures import PARTITION_RESULT, STATE_BATCH
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Int8, Int16, Int32, Int64, String, Uuid
+from oncelog.protocol.types import Int32, Int64, String, Uuid
 
 # Version 0 is the initial version (KIP-932).
 #
@@ -32,18 +33,7 @@ WRITE_SHARE_GROUP_STATE_REQUEST = Schema(
                                 Field("leader_epoch", Int32),
                                 Field("start_offset", Int64),
                                 Field("delivery_complete_count", Int32, "1+", default=-1),
-                                Field(
-                                    "state_batches",
-                                    ArrayOf(
-                                        Structure(
-                                            "StateBatch",
-                                            Field("first_offset", Int64),
-                                            Field("last_offset", Int64),
-                                            Field("delivery_state", Int8),
-                                            Field("delivery_count", Int16),
-                                        )
-                                    ),
-                                ),
+                                Field("state_batches", ArrayOf(STATE_BATCH)),
                             )
                         ),
                     ),
@@ -76,17 +66,7 @@ WRITE_SHARE_GROUP_STATE_RESPONSE = Schema(
                 Structure(
                     "WriteStateResult",
                     Field("topic_id", Uuid),
-                    Field(
-                        "partitions",
-                        ArrayOf(
-                            Structure(
-                                "PartitionResult",
-                                Field("partition", Int32),
-                                Field("error_code", Int16),
-                                Field("error_message", String, nullable="0+", default=None),
-                            )
-                        ),
-                    ),
+                    Field("partitions", ArrayOf(PARTITION_RESULT)),
                 )
             ),
         ),

@@ -3,7 +3,8 @@
 KIPs: 546 (client quotas), 631 (metadata records).
 """
 
-from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from oncelog.protocol.messages.shared_structures import ENTITY_DATA
+from oncelog.protocol.schema import ArrayOf, Field, Schema
 from oncelog.protocol.types import Boolean, Float64, String
 
 CLIENT_QUOTA_RECORD = Schema(
@@ -12,16 +13,7 @@ CLIENT_QUOTA_RECORD = Schema(
     versions="0",
     flexible="0+",
     fields=(
-        Field(
-            "entity",
-            ArrayOf(
-                Structure(
-                    "EntityData",
-                    Field("entity_type", String),
-                    Field("entity_name", String, nullable="0+"),
-                )
-            ),
-        ),
+        Field("entity", ArrayOf(ENTITY_DATA)),
         Field("key", String),
         Field("value", Float64),
         Field("remove", Boolean),

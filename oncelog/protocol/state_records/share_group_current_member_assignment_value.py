@@ -3,8 +3,9 @@
 KIPs: 932 (share groups).
 """
 
-from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Int8, Int32, Uuid
+from oncelog.protocol.messages.shared_structures import TOPIC_PARTITIONS
+from oncelog.protocol.schema import ArrayOf, Field, Schema
+from oncelog.protocol.types import Int8, Int32
 
 SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE = Schema(
     "ShareGroupCurrentMemberAssignmentValue",
@@ -15,15 +16,6 @@ SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE = Schema(
         Field("member_epoch", Int32),
         Field("previous_member_epoch", Int32),
         Field("state", Int8),
-        Field(
-            "assigned_partitions",
-            ArrayOf(
-                Structure(
-                    "TopicPartitions",
-                    Field("topic_id", Uuid),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
-        ),
+        Field("assigned_partitions", ArrayOf(TOPIC_PARTITIONS)),
     ),
 )

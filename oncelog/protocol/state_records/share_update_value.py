@@ -3,8 +3,9 @@
 KIPs: 932 (share groups), 1226 (the count of completed deliveries).
 """
 
-from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Int8, Int16, Int32, Int64
+from oncelog.protocol.messages.shared_structures import STATE_BATCH
+from oncelog.protocol.schema import ArrayOf, Field, Schema
+from oncelog.protocol.types import Int32, Int64
 
 SHARE_UPDATE_VALUE = Schema(
     "ShareUpdateValue",
@@ -16,17 +17,6 @@ SHARE_UPDATE_VALUE = Schema(
         Field("leader_epoch", Int32),
         Field("start_offset", Int64),
         Field("delivery_complete_count", Int32, default=-1, tag=0, tagged="0+"),
-        Field(
-            "state_batches",
-            ArrayOf(
-                Structure(
-                    "StateBatch",
-                    Field("first_offset", Int64),
-                    Field("last_offset", Int64),
-                    Field("delivery_state", Int8),
-                    Field("delivery_count", Int16),
-                )
-            ),
-        ),
+        Field("state_batches", ArrayOf(STATE_BATCH)),
     ),
 )

@@ -3,8 +3,9 @@
 KIPs: 1071 (streams groups).
 """
 
-from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Int32, String, UInt16
+from oncelog.protocol.messages.shared_structures import ENDPOINT, KEY_VALUE
+from oncelog.protocol.schema import ArrayOf, Field, Schema
+from oncelog.protocol.types import Int32, String
 
 STREAMS_GROUP_MEMBER_METADATA_VALUE = Schema(
     "StreamsGroupMemberMetadataValue",
@@ -19,25 +20,7 @@ STREAMS_GROUP_MEMBER_METADATA_VALUE = Schema(
         Field("rebalance_timeout_ms", Int32, default=-1),
         Field("topology_epoch", Int32),
         Field("process_id", String),
-        Field(
-            "user_endpoint",
-            Structure(
-                "Endpoint",
-                Field("host", String),
-                Field("port", UInt16),
-            ),
-            nullable="0+",
-            default=None,
-        ),
-        Field(
-            "client_tags",
-            ArrayOf(
-                Structure(
-                    "KeyValue",
-                    Field("key", String),
-                    Field("value", String),
-                )
-            ),
-        ),
+        Field("user_endpoint", ENDPOINT, nullable="0+", default=None),
+        Field("client_tags", ArrayOf(KEY_VALUE)),
     ),
 )

@@ -3,8 +3,8 @@
 KIPs: 1071 (streams groups).
 """
 
-from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
-from oncelog.protocol.types import Int32, String
+from oncelog.protocol.messages.shared_structures import TASK_IDS
+from oncelog.protocol.schema import ArrayOf, Field, Schema
 
 STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE = Schema(
     "StreamsGroupTargetAssignmentMemberValue",
@@ -12,35 +12,8 @@ STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE = Schema(
     versions="0",
     flexible="0+",
     fields=(
-        Field(
-            "active_tasks",
-            ArrayOf(
-                Structure(
-                    "TaskIds",
-                    Field("subtopology_id", String),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
-        ),
-        Field(
-            "standby_tasks",
-            ArrayOf(
-                Structure(
-                    "TaskIds",
-                    Field("subtopology_id", String),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
-        ),
-        Field(
-            "warmup_tasks",
-            ArrayOf(
-                Structure(
-                    "TaskIds",
-                    Field("subtopology_id", String),
-                    Field("partitions", ArrayOf(Int32)),
-                )
-            ),
-        ),
+        Field("active_tasks", ArrayOf(TASK_IDS)),
+        Field("standby_tasks", ArrayOf(TASK_IDS)),
+        Field("warmup_tasks", ArrayOf(TASK_IDS)),
     ),
 )
