@@ -1,8 +1,8 @@
 """Writes the codecs of all declared messages and state records: `make generate`.
 
 Rewrites `oncelog/protocol/generated/`, which is kept in git; a test regenerates and compares. Owns: which files there
-are, and which messages get straight-line code: those of frequent APIs (`Api.is_frequent`), and all that is stored. Does
-not own: their text (`oncelog.protocol.codec`).
+are, and which have all functions: those of frequent APIs (`Api.is_frequent`), and all that is stored. Does not own:
+their text (`oncelog.protocol.codec`).
 """
 
 import sys
@@ -36,11 +36,11 @@ def generate() -> dict[str, str]:
     """Return the text of each file, for every declared message."""
     files = {"__init__.py": '"""Generated codecs: one module a message, written by `make generate`."""\n'}
     for source, schema in all_schemas():
-        files[f"{snake_case(schema.name)}.py"] = module_text(source, schema, _has_straight_line_code(schema))
+        files[f"{snake_case(schema.name)}.py"] = module_text(source, schema, _is_frequent(schema))
     return files
 
 
-def _has_straight_line_code(schema: Schema) -> bool:
+def _is_frequent(schema: Schema) -> bool:
     if not schema.name.endswith(("Request", "Response")):
         return True
     api = None if schema.api_key is None else API_TABLE.get(schema.api_key)

@@ -1,8 +1,7 @@
 """Versioned declarations of messages: the language of `protocol.messages`.
 
 Owns: the meaning of a declaration. Does not own: its uses: the plain construct of each version, which defines the
-format (`protocol.plain_construct`), the codecs that `protocol.codec` generates, and those of rare requests, which
-`protocol.interpreter` builds.
+format (`protocol.plain_construct`), and the codecs that `protocol.codec` generates.
 
 A field's `versions`, `nullable` and `tagged` are ranges as in Kafka's own schemas: "3+", "0-12", "4".
 """

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.interpreter import Interpreted
 from oncelog.protocol.plain_construct import MALFORMED, schema_construct
 from oncelog.protocol.schema import Schema
 from tests.support.messages import (
@@ -95,37 +94,6 @@ def _check_slices(schema: Schema, version: int, message: Any, encoded: bytes) ->
         assert written + b"".join(parts) == encoded
     if hasattr(codec, "decode_in_slices"):
         assert _last(codec.decode_in_slices(memoryview(encoded), version)) == (message, len(encoded))
-
-
-@pytest.mark.sampled(5)
-@SAMPLE_AND_MORE
-def test_a_declaration_that_is_followed_field_by_field_gives_what_generated_code_gives(
-    schema: Schema, thoroughness: int
-) -> None:
-    """Interpreting a declaration equals its generated code, so the choice of which messages are generated affects speed
-    alone.
-    """
-    module = generated(schema)
-    names = [structure.name for structure in (schema.structure, *schema.structure.nested())]
-    interpreted = Interpreted[Any](schema, *(getattr(module, name) for name in names))
-
-    def decoded(codec: Any, data: bytes, version: int) -> Any:
-        try:
-            return codec.decode(memoryview(data), version)
-        except ProtocolError:
-            return None
-
-    @settings(QUICK, max_examples=_examples_of_each_version(schema, thoroughness))
-    @given(st.sampled_from(schema.version_range), st.data(), st.integers(0, 2**32))
-    def check(version: int, data: st.DataObject, seed: int) -> None:
-        message = data.draw(messages(schema, version))
-        encoded = b"".join(interpreted.encode(message, version))
-        assert encoded == b"".join(module.encode(message, version))
-        assert interpreted.decode(memoryview(b"??" + encoded), version, 2) == (message, len(encoded) + 2)
-        damaged = _damaged(encoded, random.Random(seed))
-        assert decoded(interpreted, damaged, version) == decoded(module, damaged, version)
-
-    check()
 
 
 def _last(steps: Generator[int, None, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 **Types.** An `Api` (`descriptor`) is a frozen value: the versions that are served, the first version of transactions
 version 2, which of several nodes answers (`Owner`), what must be imported before the first request (`Need`), whether
-its messages have straight-line code, the rights that a request needs (`Rights`), what a read-only broker answers
+the code of its messages is written ahead, the rights that a request needs (`Rights`), what a read-only broker answers
 (`Refused`), where its response has errors (`Errors`), what a fault rule and the witness do with it, and whether its
 clients are charged.
 
@@ -17,7 +17,7 @@ lists APIs for one of these purposes.
                                                                     `handlers.standby`, `handlers.current`,
                                                                     `throttling`, `witness`
                ──▶ the error of a fault rule                        `faults`
-               ──▶ which messages get straight-line code            `make generate` (`tools.codecs`)
+               ──▶ whose code is written ahead                      `make generate` (`tools.write_codecs`)
                ──▶ compatibility.md, security.md, add-an-api.md     `tools`, and the tests that hold the pages
 
 Descriptors are data: behaviour is named by strings (`"topics.Metadata"` is a class of `handlers.rights.topics`), which

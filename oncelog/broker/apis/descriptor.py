@@ -257,7 +257,7 @@ class Api:
     needs: tuple[Need, ...] = ()
     """The parts to import before its first request."""
     is_frequent: bool = False
-    """Whether clients send it in normal operation: then its messages have straight-line code."""
+    """Whether clients send it in normal operation: then `make generate` writes the code of its messages ahead."""
     names_leader: bool = False
     """Whether the response names the leading node: it must not name one that may have been followed by another."""
     from_any_node: bool = False

@@ -10,7 +10,7 @@ Invariants
 
 A handler whose cost grows with the request or with what is stored is a generator and runs in slices (`turns.slices`):
 each `yield n` reports n more elements, `yield completion` waits, `return` gives the response, which is encoded in
-slices too. A request of more than `at_once_bytes` is decoded in slices, and handled by `handle_large` if a handler has
+slices too. A request of more than 8 KiB is decoded in slices, and handled by `handle_large` if a handler has
 one besides its `handle`, else limited to `ELEMENTS_AT_ONCE`.
 
 ApiVersions alone gets a response in an unsupported version: error 35 in the layout of v0, with the range of key 18
@@ -44,8 +44,6 @@ RunInThread = Callable[[Callable[[], None], Callable[[Exception | None], None]],
 _LARGE_FRAME_BYTES = 8_192
 """The size up to which a frame is handled in one turn. Measured: no request that small takes more than 10 ms, whatever
 it contains."""
-_LARGE_INTERPRETED_FRAME_BYTES = 2_048
-"""The same limit for APIs whose requests are interpreted from their declaration, which takes twice as long or more."""
 _NEVER = 32_767
 ELEMENTS_AT_ONCE = 20_000
 """The most elements of a request whose handler does not use slices: far more than a client needs."""
@@ -62,7 +60,6 @@ class LoadedApi:
     """An API whose code is imported; done at its first request, so that a start takes a fraction of a second."""
 
     __slots__ = (
-        "at_once_bytes",
         "decode",
         "decode_in_slices",
         "encode",
@@ -88,8 +85,6 @@ class LoadedApi:
         # The response to ApiVersions never has a flexible header: a client must read it without knowing the versions
         # (KIP-511).
         self.flexible_header_from = _NEVER if api.key == ApiKey.API_VERSIONS else self.flexible_from
-        is_interpreted = getattr(request, "IS_INTERPRETED", False)
-        self.at_once_bytes = _LARGE_INTERPRETED_FRAME_BYTES if is_interpreted else _LARGE_FRAME_BYTES
         self.decode: Callable[[memoryview, int, int], tuple[Any, int]] = request.decode
         self.encode: Callable[[Any, int], Parts] = response.encode
         self.decode_in_slices: Any = getattr(request, "decode_in_slices", None)
@@ -372,7 +367,7 @@ class Dispatcher:
                 raise ProtocolError(f"{ApiKey(api.key).name} version {version} is not supported")
             exchange.reject(self._unsupported_api_versions(correlation_id, api))
             return exchange
-        if size_bytes <= api.at_once_bytes:
+        if size_bytes <= _LARGE_FRAME_BYTES:
             exchange.begin(api, context, frame, position)
         else:
             exchange.begin_large(api, context, frame, position)

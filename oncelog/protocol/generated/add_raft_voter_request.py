@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.add_raft_voter import ADD_RAFT_VOTER_REQUEST
 
@@ -14,7 +14,6 @@ API_KEY = 80
 NAME = "AddRaftVoterRequest"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class Listener(Message):
@@ -52,5 +51,4 @@ class AddRaftVoterRequest(Message):
         self.ack_when_committed: Final = ack_when_committed
 
 
-_CODEC = Interpreted(ADD_RAFT_VOTER_REQUEST, AddRaftVoterRequest, Listener)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(ADD_RAFT_VOTER_REQUEST, AddRaftVoterRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_client_quotas import ALTER_CLIENT_QUOTAS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 49
 NAME = "AlterClientQuotasRequest"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 1
-IS_INTERPRETED = True
 
 
 class EntityData(Message):
@@ -65,5 +64,4 @@ class AlterClientQuotasRequest(Message):
         self.validate_only: Final = validate_only
 
 
-_CODEC = Interpreted(ALTER_CLIENT_QUOTAS_REQUEST, AlterClientQuotasRequest, EntityData, OpData, EntryData)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(ALTER_CLIENT_QUOTAS_REQUEST, AlterClientQuotasRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_client_quotas import ALTER_CLIENT_QUOTAS_RESPONSE
 
@@ -52,5 +52,4 @@ class AlterClientQuotasResponse(Message):
         self.entries: Final = entries
 
 
-_CODEC = Interpreted(ALTER_CLIENT_QUOTAS_RESPONSE, AlterClientQuotasResponse, EntityData, EntryData)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(ALTER_CLIENT_QUOTAS_RESPONSE, AlterClientQuotasResponse)

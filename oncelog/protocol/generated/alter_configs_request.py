@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_configs import ALTER_CONFIGS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 33
 NAME = "AlterConfigsRequest"
 VERSIONS = range(0, 3)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class AlterableConfig(Message):
@@ -53,5 +52,4 @@ class AlterConfigsRequest(Message):
         self.validate_only: Final = validate_only
 
 
-_CODEC = Interpreted(ALTER_CONFIGS_REQUEST, AlterConfigsRequest, AlterableConfig, AlterConfigsResource)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(ALTER_CONFIGS_REQUEST, AlterConfigsRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_configs import ALTER_CONFIGS_RESPONSE
 
@@ -42,5 +42,4 @@ class AlterConfigsResponse(Message):
         self.responses: Final = responses
 
 
-_CODEC = Interpreted(ALTER_CONFIGS_RESPONSE, AlterConfigsResponse, AlterConfigsResourceResponse)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(ALTER_CONFIGS_RESPONSE, AlterConfigsResponse)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_partition_reassignments import ALTER_PARTITION_REASSIGNMENTS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 45
 NAME = "AlterPartitionReassignmentsRequest"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class ReassignablePartition(Message):
@@ -53,5 +52,4 @@ class AlterPartitionReassignmentsRequest(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(ALTER_PARTITION_REASSIGNMENTS_REQUEST, AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(ALTER_PARTITION_REASSIGNMENTS_REQUEST, AlterPartitionReassignmentsRequest)

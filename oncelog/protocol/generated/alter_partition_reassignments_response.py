@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_partition_reassignments import ALTER_PARTITION_REASSIGNMENTS_RESPONSE
 
@@ -58,5 +58,4 @@ class AlterPartitionReassignmentsResponse(Message):
         self.responses: Final = responses
 
 
-_CODEC = Interpreted(ALTER_PARTITION_REASSIGNMENTS_RESPONSE, AlterPartitionReassignmentsResponse, ReassignablePartitionResponse, ReassignableTopicResponse)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(ALTER_PARTITION_REASSIGNMENTS_RESPONSE, AlterPartitionReassignmentsResponse)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_replica_log_dirs import ALTER_REPLICA_LOG_DIRS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 34
 NAME = "AlterReplicaLogDirsRequest"
 VERSIONS = range(1, 3)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class AlterReplicaLogDirTopic(Message):
@@ -49,5 +48,4 @@ class AlterReplicaLogDirsRequest(Message):
         self.dirs: Final = dirs
 
 
-_CODEC = Interpreted(ALTER_REPLICA_LOG_DIRS_REQUEST, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic, AlterReplicaLogDir)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(ALTER_REPLICA_LOG_DIRS_REQUEST, AlterReplicaLogDirsRequest)

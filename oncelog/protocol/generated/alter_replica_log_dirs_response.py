@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_replica_log_dirs import ALTER_REPLICA_LOG_DIRS_RESPONSE
 
@@ -50,5 +50,4 @@ class AlterReplicaLogDirsResponse(Message):
         self.results: Final = results
 
 
-_CODEC = Interpreted(ALTER_REPLICA_LOG_DIRS_RESPONSE, AlterReplicaLogDirsResponse, AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(ALTER_REPLICA_LOG_DIRS_RESPONSE, AlterReplicaLogDirsResponse)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_share_group_offsets import ALTER_SHARE_GROUP_OFFSETS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 91
 NAME = "AlterShareGroupOffsetsRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class AlterShareGroupOffsetsRequestPartition(Message):
@@ -51,5 +50,4 @@ class AlterShareGroupOffsetsRequest(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(ALTER_SHARE_GROUP_OFFSETS_REQUEST, AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(ALTER_SHARE_GROUP_OFFSETS_REQUEST, AlterShareGroupOffsetsRequest)

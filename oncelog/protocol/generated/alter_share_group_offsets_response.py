@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_share_group_offsets import ALTER_SHARE_GROUP_OFFSETS_RESPONSE
 
@@ -61,5 +61,4 @@ class AlterShareGroupOffsetsResponse(Message):
         self.responses: Final = responses
 
 
-_CODEC = Interpreted(ALTER_SHARE_GROUP_OFFSETS_RESPONSE, AlterShareGroupOffsetsResponse, AlterShareGroupOffsetsResponsePartition, AlterShareGroupOffsetsResponseTopic)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(ALTER_SHARE_GROUP_OFFSETS_RESPONSE, AlterShareGroupOffsetsResponse)

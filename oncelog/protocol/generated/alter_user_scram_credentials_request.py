@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_user_scram_credentials import ALTER_USER_SCRAM_CREDENTIALS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 51
 NAME = "AlterUserScramCredentialsRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class ScramCredentialDeletion(Message):
@@ -57,5 +56,4 @@ class AlterUserScramCredentialsRequest(Message):
         self.upsertions: Final = upsertions
 
 
-_CODEC = Interpreted(ALTER_USER_SCRAM_CREDENTIALS_REQUEST, AlterUserScramCredentialsRequest, ScramCredentialDeletion, ScramCredentialUpsertion)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(ALTER_USER_SCRAM_CREDENTIALS_REQUEST, AlterUserScramCredentialsRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.alter_user_scram_credentials import ALTER_USER_SCRAM_CREDENTIALS_RESPONSE
 
@@ -40,5 +40,4 @@ class AlterUserScramCredentialsResponse(Message):
         self.results: Final = results
 
 
-_CODEC = Interpreted(ALTER_USER_SCRAM_CREDENTIALS_RESPONSE, AlterUserScramCredentialsResponse, AlterUserScramCredentialsResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(ALTER_USER_SCRAM_CREDENTIALS_RESPONSE, AlterUserScramCredentialsResponse)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.consumer_group_describe import CONSUMER_GROUP_DESCRIBE_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 69
 NAME = "ConsumerGroupDescribeRequest"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class ConsumerGroupDescribeRequest(Message):
@@ -27,5 +26,4 @@ class ConsumerGroupDescribeRequest(Message):
         self.include_authorized_operations: Final = include_authorized_operations
 
 
-_CODEC = Interpreted(CONSUMER_GROUP_DESCRIBE_REQUEST, ConsumerGroupDescribeRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(CONSUMER_GROUP_DESCRIBE_REQUEST, ConsumerGroupDescribeRequest)

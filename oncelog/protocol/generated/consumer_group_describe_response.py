@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.consumer_group_describe import CONSUMER_GROUP_DESCRIBE_RESPONSE
 
@@ -112,5 +112,4 @@ class ConsumerGroupDescribeResponse(Message):
         self.groups: Final = groups
 
 
-_CODEC = Interpreted(CONSUMER_GROUP_DESCRIBE_RESPONSE, ConsumerGroupDescribeResponse, TopicPartitions, Assignment, Member, DescribedGroup)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(CONSUMER_GROUP_DESCRIBE_RESPONSE, ConsumerGroupDescribeResponse)

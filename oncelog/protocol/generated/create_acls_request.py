@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.create_acls import CREATE_ACLS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 30
 NAME = "CreateAclsRequest"
 VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class AclCreation(Message):
@@ -47,5 +46,4 @@ class CreateAclsRequest(Message):
         self.creations: Final = creations
 
 
-_CODEC = Interpreted(CREATE_ACLS_REQUEST, CreateAclsRequest, AclCreation)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(CREATE_ACLS_REQUEST, CreateAclsRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.create_acls import CREATE_ACLS_RESPONSE
 
@@ -38,5 +38,4 @@ class CreateAclsResponse(Message):
         self.results: Final = results
 
 
-_CODEC = Interpreted(CREATE_ACLS_RESPONSE, CreateAclsResponse, AclCreationResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(CREATE_ACLS_RESPONSE, CreateAclsResponse)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.create_delegation_token import CREATE_DELEGATION_TOKEN_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 38
 NAME = "CreateDelegationTokenRequest"
 VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class CreatableRenewers(Message):
@@ -43,5 +42,4 @@ class CreateDelegationTokenRequest(Message):
         self.max_lifetime_ms: Final = max_lifetime_ms
 
 
-_CODEC = Interpreted(CREATE_DELEGATION_TOKEN_REQUEST, CreateDelegationTokenRequest, CreatableRenewers)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(CREATE_DELEGATION_TOKEN_REQUEST, CreateDelegationTokenRequest)

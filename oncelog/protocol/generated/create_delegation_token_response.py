@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.create_delegation_token import CREATE_DELEGATION_TOKEN_RESPONSE
 
@@ -43,5 +43,4 @@ class CreateDelegationTokenResponse(Message):
         self.throttle_time_ms: Final = throttle_time_ms
 
 
-_CODEC = Interpreted(CREATE_DELEGATION_TOKEN_RESPONSE, CreateDelegationTokenResponse)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(CREATE_DELEGATION_TOKEN_RESPONSE, CreateDelegationTokenResponse)

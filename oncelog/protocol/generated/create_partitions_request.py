@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.create_partitions import CREATE_PARTITIONS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 37
 NAME = "CreatePartitionsRequest"
 VERSIONS = range(0, 4)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class CreatePartitionsAssignment(Message):
@@ -53,5 +52,4 @@ class CreatePartitionsRequest(Message):
         self.validate_only: Final = validate_only
 
 
-_CODEC = Interpreted(CREATE_PARTITIONS_REQUEST, CreatePartitionsRequest, CreatePartitionsAssignment, CreatePartitionsTopic)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(CREATE_PARTITIONS_REQUEST, CreatePartitionsRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.delete_acls import DELETE_ACLS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 31
 NAME = "DeleteAclsRequest"
 VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class DeleteAclsFilter(Message):
@@ -47,5 +46,4 @@ class DeleteAclsRequest(Message):
         self.filters: Final = filters
 
 
-_CODEC = Interpreted(DELETE_ACLS_REQUEST, DeleteAclsRequest, DeleteAclsFilter)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DELETE_ACLS_REQUEST, DeleteAclsRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.delete_acls import DELETE_ACLS_RESPONSE
 
@@ -66,5 +66,4 @@ class DeleteAclsResponse(Message):
         self.filter_results: Final = filter_results
 
 
-_CODEC = Interpreted(DELETE_ACLS_RESPONSE, DeleteAclsResponse, DeleteAclsMatchingAcl, DeleteAclsFilterResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DELETE_ACLS_RESPONSE, DeleteAclsResponse)

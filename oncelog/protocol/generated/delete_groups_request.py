@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.delete_groups import DELETE_GROUPS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 42
 NAME = "DeleteGroupsRequest"
 VERSIONS = range(0, 3)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class DeleteGroupsRequest(Message):
@@ -25,5 +24,4 @@ class DeleteGroupsRequest(Message):
         self.groups_names: Final = groups_names
 
 
-_CODEC = Interpreted(DELETE_GROUPS_REQUEST, DeleteGroupsRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DELETE_GROUPS_REQUEST, DeleteGroupsRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.delete_groups import DELETE_GROUPS_RESPONSE
 
@@ -38,5 +38,4 @@ class DeleteGroupsResponse(Message):
         self.results: Final = results
 
 
-_CODEC = Interpreted(DELETE_GROUPS_RESPONSE, DeleteGroupsResponse, DeletableGroupResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DELETE_GROUPS_RESPONSE, DeleteGroupsResponse)

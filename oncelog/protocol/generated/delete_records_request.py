@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.delete_records import DELETE_RECORDS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 21
 NAME = "DeleteRecordsRequest"
 VERSIONS = range(0, 3)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class DeleteRecordsPartition(Message):
@@ -51,5 +50,4 @@ class DeleteRecordsRequest(Message):
         self.timeout_ms: Final = timeout_ms
 
 
-_CODEC = Interpreted(DELETE_RECORDS_REQUEST, DeleteRecordsRequest, DeleteRecordsPartition, DeleteRecordsTopic)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DELETE_RECORDS_REQUEST, DeleteRecordsRequest)

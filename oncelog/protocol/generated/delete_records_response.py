@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.delete_records import DELETE_RECORDS_RESPONSE
 
@@ -52,5 +52,4 @@ class DeleteRecordsResponse(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(DELETE_RECORDS_RESPONSE, DeleteRecordsResponse, DeleteRecordsPartitionResult, DeleteRecordsTopicResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DELETE_RECORDS_RESPONSE, DeleteRecordsResponse)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.delete_share_group_offsets import DELETE_SHARE_GROUP_OFFSETS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 92
 NAME = "DeleteShareGroupOffsetsRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class DeleteShareGroupOffsetsRequestTopic(Message):
@@ -37,5 +36,4 @@ class DeleteShareGroupOffsetsRequest(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(DELETE_SHARE_GROUP_OFFSETS_REQUEST, DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsRequestTopic)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DELETE_SHARE_GROUP_OFFSETS_REQUEST, DeleteShareGroupOffsetsRequest)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.delete_share_group_offsets import DELETE_SHARE_GROUP_OFFSETS_RESPONSE
 
@@ -49,5 +49,4 @@ class DeleteShareGroupOffsetsResponse(Message):
         self.responses: Final = responses
 
 
-_CODEC = Interpreted(DELETE_SHARE_GROUP_OFFSETS_RESPONSE, DeleteShareGroupOffsetsResponse, DeleteShareGroupOffsetsResponseTopic)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DELETE_SHARE_GROUP_OFFSETS_RESPONSE, DeleteShareGroupOffsetsResponse)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.delete_share_group_state import DELETE_SHARE_GROUP_STATE_REQUEST
 
@@ -14,7 +14,6 @@ API_KEY = 86
 NAME = "DeleteShareGroupStateRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class PartitionData(Message):
@@ -52,5 +51,4 @@ class DeleteShareGroupStateRequest(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(DELETE_SHARE_GROUP_STATE_REQUEST, DeleteShareGroupStateRequest, PartitionData, DeleteStateData)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DELETE_SHARE_GROUP_STATE_REQUEST, DeleteShareGroupStateRequest)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_acls import DESCRIBE_ACLS_REQUEST
 
@@ -10,7 +10,6 @@ API_KEY = 29
 NAME = "DescribeAclsRequest"
 VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class DescribeAclsRequest(Message):
@@ -36,5 +35,4 @@ class DescribeAclsRequest(Message):
         self.permission_type: Final = permission_type
 
 
-_CODEC = Interpreted(DESCRIBE_ACLS_REQUEST, DescribeAclsRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DESCRIBE_ACLS_REQUEST, DescribeAclsRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_acls import DESCRIBE_ACLS_RESPONSE
 
@@ -62,5 +62,4 @@ class DescribeAclsResponse(Message):
         self.resources: Final = resources
 
 
-_CODEC = Interpreted(DESCRIBE_ACLS_RESPONSE, DescribeAclsResponse, AclDescription, DescribeAclsResource)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DESCRIBE_ACLS_RESPONSE, DescribeAclsResponse)

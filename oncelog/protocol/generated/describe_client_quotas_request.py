@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_client_quotas import DESCRIBE_CLIENT_QUOTAS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 48
 NAME = "DescribeClientQuotasRequest"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 1
-IS_INTERPRETED = True
 
 
 class ComponentData(Message):
@@ -41,5 +40,4 @@ class DescribeClientQuotasRequest(Message):
         self.strict: Final = strict
 
 
-_CODEC = Interpreted(DESCRIBE_CLIENT_QUOTAS_REQUEST, DescribeClientQuotasRequest, ComponentData)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DESCRIBE_CLIENT_QUOTAS_REQUEST, DescribeClientQuotasRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_client_quotas import DESCRIBE_CLIENT_QUOTAS_RESPONSE
 
@@ -66,5 +66,4 @@ class DescribeClientQuotasResponse(Message):
         self.entries: Final = entries
 
 
-_CODEC = Interpreted(DESCRIBE_CLIENT_QUOTAS_RESPONSE, DescribeClientQuotasResponse, EntityData, ValueData, EntryData)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DESCRIBE_CLIENT_QUOTAS_RESPONSE, DescribeClientQuotasResponse)

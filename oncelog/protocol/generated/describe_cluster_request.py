@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_cluster import DESCRIBE_CLUSTER_REQUEST
 
@@ -10,7 +10,6 @@ API_KEY = 60
 NAME = "DescribeClusterRequest"
 VERSIONS = range(0, 3)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class DescribeClusterRequest(Message):
@@ -28,5 +27,4 @@ class DescribeClusterRequest(Message):
         self.include_fenced_brokers: Final = include_fenced_brokers
 
 
-_CODEC = Interpreted(DESCRIBE_CLUSTER_REQUEST, DescribeClusterRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DESCRIBE_CLUSTER_REQUEST, DescribeClusterRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_cluster import DESCRIBE_CLUSTER_RESPONSE
 
@@ -56,5 +56,4 @@ class DescribeClusterResponse(Message):
         self.cluster_authorized_operations: Final = cluster_authorized_operations
 
 
-_CODEC = Interpreted(DESCRIBE_CLUSTER_RESPONSE, DescribeClusterResponse, DescribeClusterBroker)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DESCRIBE_CLUSTER_RESPONSE, DescribeClusterResponse)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_delegation_token import DESCRIBE_DELEGATION_TOKEN_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 41
 NAME = "DescribeDelegationTokenRequest"
 VERSIONS = range(1, 4)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class DescribeDelegationTokenOwner(Message):
@@ -37,5 +36,4 @@ class DescribeDelegationTokenRequest(Message):
         self.owners: Final = owners
 
 
-_CODEC = Interpreted(DESCRIBE_DELEGATION_TOKEN_REQUEST, DescribeDelegationTokenRequest, DescribeDelegationTokenOwner)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DESCRIBE_DELEGATION_TOKEN_REQUEST, DescribeDelegationTokenRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_delegation_token import DESCRIBE_DELEGATION_TOKEN_RESPONSE
 
@@ -68,5 +68,4 @@ class DescribeDelegationTokenResponse(Message):
         self.throttle_time_ms: Final = throttle_time_ms
 
 
-_CODEC = Interpreted(DESCRIBE_DELEGATION_TOKEN_RESPONSE, DescribeDelegationTokenResponse, DescribedDelegationTokenRenewer, DescribedDelegationToken)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DESCRIBE_DELEGATION_TOKEN_RESPONSE, DescribeDelegationTokenResponse)

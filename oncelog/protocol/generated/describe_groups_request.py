@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_groups import DESCRIBE_GROUPS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 15
 NAME = "DescribeGroupsRequest"
 VERSIONS = range(0, 7)
 FLEXIBLE_FROM: int | None = 5
-IS_INTERPRETED = True
 
 
 class DescribeGroupsRequest(Message):
@@ -27,5 +26,4 @@ class DescribeGroupsRequest(Message):
         self.include_authorized_operations: Final = include_authorized_operations
 
 
-_CODEC = Interpreted(DESCRIBE_GROUPS_REQUEST, DescribeGroupsRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DESCRIBE_GROUPS_REQUEST, DescribeGroupsRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_groups import DESCRIBE_GROUPS_RESPONSE
 
@@ -70,5 +70,4 @@ class DescribeGroupsResponse(Message):
         self.groups: Final = groups
 
 
-_CODEC = Interpreted(DESCRIBE_GROUPS_RESPONSE, DescribeGroupsResponse, DescribedGroupMember, DescribedGroup)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DESCRIBE_GROUPS_RESPONSE, DescribeGroupsResponse)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_log_dirs import DESCRIBE_LOG_DIRS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 35
 NAME = "DescribeLogDirsRequest"
 VERSIONS = range(1, 6)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class DescribableLogDirTopic(Message):
@@ -37,5 +36,4 @@ class DescribeLogDirsRequest(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(DESCRIBE_LOG_DIRS_REQUEST, DescribeLogDirsRequest, DescribableLogDirTopic)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DESCRIBE_LOG_DIRS_REQUEST, DescribeLogDirsRequest)

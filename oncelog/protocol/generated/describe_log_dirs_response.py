@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_log_dirs import DESCRIBE_LOG_DIRS_RESPONSE
 
@@ -76,5 +76,4 @@ class DescribeLogDirsResponse(Message):
         self.results: Final = results
 
 
-_CODEC = Interpreted(DESCRIBE_LOG_DIRS_RESPONSE, DescribeLogDirsResponse, DescribeLogDirsPartition, DescribeLogDirsTopic, DescribeLogDirsResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DESCRIBE_LOG_DIRS_RESPONSE, DescribeLogDirsResponse)

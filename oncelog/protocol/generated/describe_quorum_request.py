@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_quorum import DESCRIBE_QUORUM_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 55
 NAME = "DescribeQuorumRequest"
 VERSIONS = range(0, 3)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class PartitionData(Message):
@@ -47,5 +46,4 @@ class DescribeQuorumRequest(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(DESCRIBE_QUORUM_REQUEST, DescribeQuorumRequest, PartitionData, TopicData)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DESCRIBE_QUORUM_REQUEST, DescribeQuorumRequest)

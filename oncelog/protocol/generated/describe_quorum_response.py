@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_quorum import DESCRIBE_QUORUM_RESPONSE
 
@@ -119,5 +119,4 @@ class DescribeQuorumResponse(Message):
         self.nodes: Final = nodes
 
 
-_CODEC = Interpreted(DESCRIBE_QUORUM_RESPONSE, DescribeQuorumResponse, ReplicaState, PartitionData, TopicData, Listener, Node)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DESCRIBE_QUORUM_RESPONSE, DescribeQuorumResponse)

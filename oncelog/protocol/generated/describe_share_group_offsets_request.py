@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_share_group_offsets import DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 90
 NAME = "DescribeShareGroupOffsetsRequest"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class DescribeShareGroupOffsetsRequestTopic(Message):
@@ -49,5 +48,4 @@ class DescribeShareGroupOffsetsRequest(Message):
         self.groups: Final = groups
 
 
-_CODEC = Interpreted(DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST, DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestTopic, DescribeShareGroupOffsetsRequestGroup)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST, DescribeShareGroupOffsetsRequest)

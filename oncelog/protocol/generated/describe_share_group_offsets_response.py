@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_share_group_offsets import DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE
 
@@ -79,5 +79,4 @@ class DescribeShareGroupOffsetsResponse(Message):
         self.groups: Final = groups
 
 
-_CODEC = Interpreted(DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE, DescribeShareGroupOffsetsResponse, DescribeShareGroupOffsetsResponsePartition, DescribeShareGroupOffsetsResponseTopic, DescribeShareGroupOffsetsResponseGroup)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE, DescribeShareGroupOffsetsResponse)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_topic_partitions import DESCRIBE_TOPIC_PARTITIONS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 75
 NAME = "DescribeTopicPartitionsRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class TopicRequest(Message):
@@ -51,5 +50,4 @@ class DescribeTopicPartitionsRequest(Message):
         self.cursor: Final = cursor
 
 
-_CODEC = Interpreted(DESCRIBE_TOPIC_PARTITIONS_REQUEST, DescribeTopicPartitionsRequest, TopicRequest, Cursor)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DESCRIBE_TOPIC_PARTITIONS_REQUEST, DescribeTopicPartitionsRequest)

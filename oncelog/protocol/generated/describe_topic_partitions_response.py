@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_topic_partitions import DESCRIBE_TOPIC_PARTITIONS_RESPONSE
 
@@ -89,5 +89,4 @@ class DescribeTopicPartitionsResponse(Message):
         self.next_cursor: Final = next_cursor
 
 
-_CODEC = Interpreted(DESCRIBE_TOPIC_PARTITIONS_RESPONSE, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic, Cursor)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DESCRIBE_TOPIC_PARTITIONS_RESPONSE, DescribeTopicPartitionsResponse)

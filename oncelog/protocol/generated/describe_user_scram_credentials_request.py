@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_user_scram_credentials import DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 50
 NAME = "DescribeUserScramCredentialsRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class UserName(Message):
@@ -35,5 +34,4 @@ class DescribeUserScramCredentialsRequest(Message):
         self.users: Final = users
 
 
-_CODEC = Interpreted(DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST, DescribeUserScramCredentialsRequest, UserName)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST, DescribeUserScramCredentialsRequest)

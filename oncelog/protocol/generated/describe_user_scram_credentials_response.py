@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.describe_user_scram_credentials import DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE
 
@@ -58,5 +58,4 @@ class DescribeUserScramCredentialsResponse(Message):
         self.results: Final = results
 
 
-_CODEC = Interpreted(DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE, DescribeUserScramCredentialsResponse, CredentialInfo, DescribeUserScramCredentialsResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE, DescribeUserScramCredentialsResponse)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.elect_leaders import ELECT_LEADERS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 43
 NAME = "ElectLeadersRequest"
 VERSIONS = range(0, 3)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class TopicPartitions(Message):
@@ -41,5 +40,4 @@ class ElectLeadersRequest(Message):
         self.timeout_ms: Final = timeout_ms
 
 
-_CODEC = Interpreted(ELECT_LEADERS_REQUEST, ElectLeadersRequest, TopicPartitions)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(ELECT_LEADERS_REQUEST, ElectLeadersRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.elect_leaders import ELECT_LEADERS_RESPONSE
 
@@ -54,5 +54,4 @@ class ElectLeadersResponse(Message):
         self.replica_election_results: Final = replica_election_results
 
 
-_CODEC = Interpreted(ELECT_LEADERS_RESPONSE, ElectLeadersResponse, PartitionResult, ReplicaElectionResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(ELECT_LEADERS_RESPONSE, ElectLeadersResponse)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.expire_delegation_token import EXPIRE_DELEGATION_TOKEN_REQUEST
 
@@ -10,7 +10,6 @@ API_KEY = 40
 NAME = "ExpireDelegationTokenRequest"
 VERSIONS = range(1, 3)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class ExpireDelegationTokenRequest(Message):
@@ -26,5 +25,4 @@ class ExpireDelegationTokenRequest(Message):
         self.expiry_time_period_ms: Final = expiry_time_period_ms
 
 
-_CODEC = Interpreted(EXPIRE_DELEGATION_TOKEN_REQUEST, ExpireDelegationTokenRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(EXPIRE_DELEGATION_TOKEN_REQUEST, ExpireDelegationTokenRequest)

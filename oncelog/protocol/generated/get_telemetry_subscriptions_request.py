@@ -3,7 +3,7 @@
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.get_telemetry_subscriptions import GET_TELEMETRY_SUBSCRIPTIONS_REQUEST
 
@@ -13,7 +13,6 @@ API_KEY = 71
 NAME = "GetTelemetrySubscriptionsRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class GetTelemetrySubscriptionsRequest(Message):
@@ -27,5 +26,4 @@ class GetTelemetrySubscriptionsRequest(Message):
         self.client_instance_id: Final = client_instance_id
 
 
-_CODEC = Interpreted(GET_TELEMETRY_SUBSCRIPTIONS_REQUEST, GetTelemetrySubscriptionsRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(GET_TELEMETRY_SUBSCRIPTIONS_REQUEST, GetTelemetrySubscriptionsRequest)

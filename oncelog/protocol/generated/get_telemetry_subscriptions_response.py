@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.get_telemetry_subscriptions import GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE
 
@@ -43,5 +43,4 @@ class GetTelemetrySubscriptionsResponse(Message):
         self.requested_metrics: Final = requested_metrics
 
 
-_CODEC = Interpreted(GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE, GetTelemetrySubscriptionsResponse)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE, GetTelemetrySubscriptionsResponse)

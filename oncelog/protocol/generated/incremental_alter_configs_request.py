@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.incremental_alter_configs import INCREMENTAL_ALTER_CONFIGS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 44
 NAME = "IncrementalAlterConfigsRequest"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 1
-IS_INTERPRETED = True
 
 
 class AlterableConfig(Message):
@@ -55,5 +54,4 @@ class IncrementalAlterConfigsRequest(Message):
         self.validate_only: Final = validate_only
 
 
-_CODEC = Interpreted(INCREMENTAL_ALTER_CONFIGS_REQUEST, IncrementalAlterConfigsRequest, AlterableConfig, AlterConfigsResource)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(INCREMENTAL_ALTER_CONFIGS_REQUEST, IncrementalAlterConfigsRequest)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.initialize_share_group_state import INITIALIZE_SHARE_GROUP_STATE_REQUEST
 
@@ -14,7 +14,6 @@ API_KEY = 83
 NAME = "InitializeShareGroupStateRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class PartitionData(Message):
@@ -56,5 +55,4 @@ class InitializeShareGroupStateRequest(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(INITIALIZE_SHARE_GROUP_STATE_REQUEST, InitializeShareGroupStateRequest, PartitionData, InitializeStateData)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(INITIALIZE_SHARE_GROUP_STATE_REQUEST, InitializeShareGroupStateRequest)

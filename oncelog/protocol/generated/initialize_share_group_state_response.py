@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.initialize_share_group_state import INITIALIZE_SHARE_GROUP_STATE_RESPONSE
 
@@ -53,5 +53,4 @@ class InitializeShareGroupStateResponse(Message):
         self.results: Final = results
 
 
-_CODEC = Interpreted(INITIALIZE_SHARE_GROUP_STATE_RESPONSE, InitializeShareGroupStateResponse, PartitionResult, InitializeStateResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(INITIALIZE_SHARE_GROUP_STATE_RESPONSE, InitializeShareGroupStateResponse)

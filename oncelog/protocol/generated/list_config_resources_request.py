@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.list_config_resources import LIST_CONFIG_RESOURCES_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 74
 NAME = "ListConfigResourcesRequest"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class ListConfigResourcesRequest(Message):
@@ -25,5 +24,4 @@ class ListConfigResourcesRequest(Message):
         self.resource_types: Final = resource_types
 
 
-_CODEC = Interpreted(LIST_CONFIG_RESOURCES_REQUEST, ListConfigResourcesRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(LIST_CONFIG_RESOURCES_REQUEST, ListConfigResourcesRequest)

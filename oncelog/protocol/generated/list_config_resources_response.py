@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.list_config_resources import LIST_CONFIG_RESOURCES_RESPONSE
 
@@ -40,5 +40,4 @@ class ListConfigResourcesResponse(Message):
         self.config_resources: Final = config_resources
 
 
-_CODEC = Interpreted(LIST_CONFIG_RESOURCES_RESPONSE, ListConfigResourcesResponse, ConfigResource)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(LIST_CONFIG_RESOURCES_RESPONSE, ListConfigResourcesResponse)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.list_groups import LIST_GROUPS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 16
 NAME = "ListGroupsRequest"
 VERSIONS = range(0, 6)
 FLEXIBLE_FROM: int | None = 3
-IS_INTERPRETED = True
 
 
 class ListGroupsRequest(Message):
@@ -27,5 +26,4 @@ class ListGroupsRequest(Message):
         self.types_filter: Final = types_filter
 
 
-_CODEC = Interpreted(LIST_GROUPS_REQUEST, ListGroupsRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(LIST_GROUPS_REQUEST, ListGroupsRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.list_groups import LIST_GROUPS_RESPONSE
 
@@ -44,5 +44,4 @@ class ListGroupsResponse(Message):
         self.groups: Final = groups
 
 
-_CODEC = Interpreted(LIST_GROUPS_RESPONSE, ListGroupsResponse, ListedGroup)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(LIST_GROUPS_RESPONSE, ListGroupsResponse)

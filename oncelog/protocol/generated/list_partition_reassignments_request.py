@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.list_partition_reassignments import LIST_PARTITION_REASSIGNMENTS_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 46
 NAME = "ListPartitionReassignmentsRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class ListPartitionReassignmentsTopics(Message):
@@ -39,5 +38,4 @@ class ListPartitionReassignmentsRequest(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(LIST_PARTITION_REASSIGNMENTS_REQUEST, ListPartitionReassignmentsRequest, ListPartitionReassignmentsTopics)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(LIST_PARTITION_REASSIGNMENTS_REQUEST, ListPartitionReassignmentsRequest)

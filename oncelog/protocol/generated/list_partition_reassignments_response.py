@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.list_partition_reassignments import LIST_PARTITION_REASSIGNMENTS_RESPONSE
 
@@ -58,5 +58,4 @@ class ListPartitionReassignmentsResponse(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(LIST_PARTITION_REASSIGNMENTS_RESPONSE, ListPartitionReassignmentsResponse, OngoingPartitionReassignment, OngoingTopicReassignment)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(LIST_PARTITION_REASSIGNMENTS_RESPONSE, ListPartitionReassignmentsResponse)

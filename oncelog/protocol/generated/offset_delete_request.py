@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.offset_delete import OFFSET_DELETE_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 47
 NAME = "OffsetDeleteRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = None
-IS_INTERPRETED = True
 
 
 class OffsetDeleteRequestPartition(Message):
@@ -49,5 +48,4 @@ class OffsetDeleteRequest(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(OFFSET_DELETE_REQUEST, OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(OFFSET_DELETE_REQUEST, OffsetDeleteRequest)

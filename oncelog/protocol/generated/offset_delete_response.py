@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.offset_delete import OFFSET_DELETE_RESPONSE
 
@@ -52,5 +52,4 @@ class OffsetDeleteResponse(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(OFFSET_DELETE_RESPONSE, OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(OFFSET_DELETE_RESPONSE, OffsetDeleteResponse)

@@ -3,7 +3,7 @@
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.push_telemetry import PUSH_TELEMETRY_REQUEST
 
@@ -13,7 +13,6 @@ API_KEY = 72
 NAME = "PushTelemetryRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class PushTelemetryRequest(Message):
@@ -35,5 +34,4 @@ class PushTelemetryRequest(Message):
         self.metrics: Final = metrics
 
 
-_CODEC = Interpreted(PUSH_TELEMETRY_REQUEST, PushTelemetryRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(PUSH_TELEMETRY_REQUEST, PushTelemetryRequest)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.push_telemetry import PUSH_TELEMETRY_RESPONSE
 
@@ -25,5 +25,4 @@ class PushTelemetryResponse(Message):
         self.error_code: Final = error_code
 
 
-_CODEC = Interpreted(PUSH_TELEMETRY_RESPONSE, PushTelemetryResponse)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(PUSH_TELEMETRY_RESPONSE, PushTelemetryResponse)

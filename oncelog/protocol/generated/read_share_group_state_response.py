@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.read_share_group_state import READ_SHARE_GROUP_STATE_RESPONSE
 
@@ -75,5 +75,4 @@ class ReadShareGroupStateResponse(Message):
         self.results: Final = results
 
 
-_CODEC = Interpreted(READ_SHARE_GROUP_STATE_RESPONSE, ReadShareGroupStateResponse, StateBatch, PartitionResult, ReadStateResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(READ_SHARE_GROUP_STATE_RESPONSE, ReadShareGroupStateResponse)

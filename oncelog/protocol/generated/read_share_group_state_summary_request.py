@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.read_share_group_state_summary import READ_SHARE_GROUP_STATE_SUMMARY_REQUEST
 
@@ -14,7 +14,6 @@ API_KEY = 87
 NAME = "ReadShareGroupStateSummaryRequest"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class PartitionData(Message):
@@ -54,5 +53,4 @@ class ReadShareGroupStateSummaryRequest(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(READ_SHARE_GROUP_STATE_SUMMARY_REQUEST, ReadShareGroupStateSummaryRequest, PartitionData, ReadStateSummaryData)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(READ_SHARE_GROUP_STATE_SUMMARY_REQUEST, ReadShareGroupStateSummaryRequest)

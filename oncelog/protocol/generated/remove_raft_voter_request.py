@@ -3,7 +3,7 @@
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.remove_raft_voter import REMOVE_RAFT_VOTER_REQUEST
 
@@ -13,7 +13,6 @@ API_KEY = 81
 NAME = "RemoveRaftVoterRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class RemoveRaftVoterRequest(Message):
@@ -31,5 +30,4 @@ class RemoveRaftVoterRequest(Message):
         self.voter_directory_id: Final = voter_directory_id
 
 
-_CODEC = Interpreted(REMOVE_RAFT_VOTER_REQUEST, RemoveRaftVoterRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(REMOVE_RAFT_VOTER_REQUEST, RemoveRaftVoterRequest)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.renew_delegation_token import RENEW_DELEGATION_TOKEN_REQUEST
 
@@ -10,7 +10,6 @@ API_KEY = 39
 NAME = "RenewDelegationTokenRequest"
 VERSIONS = range(1, 3)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class RenewDelegationTokenRequest(Message):
@@ -26,5 +25,4 @@ class RenewDelegationTokenRequest(Message):
         self.renew_period_ms: Final = renew_period_ms
 
 
-_CODEC = Interpreted(RENEW_DELEGATION_TOKEN_REQUEST, RenewDelegationTokenRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(RENEW_DELEGATION_TOKEN_REQUEST, RenewDelegationTokenRequest)

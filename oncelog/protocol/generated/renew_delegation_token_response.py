@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.renew_delegation_token import RENEW_DELEGATION_TOKEN_RESPONSE
 
@@ -27,5 +27,4 @@ class RenewDelegationTokenResponse(Message):
         self.throttle_time_ms: Final = throttle_time_ms
 
 
-_CODEC = Interpreted(RENEW_DELEGATION_TOKEN_RESPONSE, RenewDelegationTokenResponse)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(RENEW_DELEGATION_TOKEN_RESPONSE, RenewDelegationTokenResponse)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE_REQUEST
 
@@ -10,7 +10,6 @@ API_KEY = 36
 NAME = "SaslAuthenticateRequest"
 VERSIONS = range(0, 3)
 FLEXIBLE_FROM: int | None = 2
-IS_INTERPRETED = True
 
 
 class SaslAuthenticateRequest(Message):
@@ -24,5 +23,4 @@ class SaslAuthenticateRequest(Message):
         self.auth_bytes: Final = auth_bytes
 
 
-_CODEC = Interpreted(SASL_AUTHENTICATE_REQUEST, SaslAuthenticateRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(SASL_AUTHENTICATE_REQUEST, SaslAuthenticateRequest)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE_RESPONSE
 
@@ -29,5 +29,4 @@ class SaslAuthenticateResponse(Message):
         self.session_lifetime_ms: Final = session_lifetime_ms
 
 
-_CODEC = Interpreted(SASL_AUTHENTICATE_RESPONSE, SaslAuthenticateResponse)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(SASL_AUTHENTICATE_RESPONSE, SaslAuthenticateResponse)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.sasl_handshake import SASL_HANDSHAKE_REQUEST
 
@@ -10,7 +10,6 @@ API_KEY = 17
 NAME = "SaslHandshakeRequest"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = None
-IS_INTERPRETED = True
 
 
 class SaslHandshakeRequest(Message):
@@ -24,5 +23,4 @@ class SaslHandshakeRequest(Message):
         self.mechanism: Final = mechanism
 
 
-_CODEC = Interpreted(SASL_HANDSHAKE_REQUEST, SaslHandshakeRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(SASL_HANDSHAKE_REQUEST, SaslHandshakeRequest)

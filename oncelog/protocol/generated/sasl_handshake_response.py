@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.sasl_handshake import SASL_HANDSHAKE_RESPONSE
 
@@ -26,5 +26,4 @@ class SaslHandshakeResponse(Message):
         self.mechanisms: Final = mechanisms
 
 
-_CODEC = Interpreted(SASL_HANDSHAKE_RESPONSE, SaslHandshakeResponse)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(SASL_HANDSHAKE_RESPONSE, SaslHandshakeResponse)

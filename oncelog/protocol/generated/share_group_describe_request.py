@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.share_group_describe import SHARE_GROUP_DESCRIBE_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 77
 NAME = "ShareGroupDescribeRequest"
 VERSIONS = range(1, 2)
 FLEXIBLE_FROM: int | None = 1
-IS_INTERPRETED = True
 
 
 class ShareGroupDescribeRequest(Message):
@@ -27,5 +26,4 @@ class ShareGroupDescribeRequest(Message):
         self.include_authorized_operations: Final = include_authorized_operations
 
 
-_CODEC = Interpreted(SHARE_GROUP_DESCRIBE_REQUEST, ShareGroupDescribeRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(SHARE_GROUP_DESCRIBE_REQUEST, ShareGroupDescribeRequest)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.share_group_describe import SHARE_GROUP_DESCRIBE_RESPONSE
 
@@ -104,5 +104,4 @@ class ShareGroupDescribeResponse(Message):
         self.groups: Final = groups
 
 
-_CODEC = Interpreted(SHARE_GROUP_DESCRIBE_RESPONSE, ShareGroupDescribeResponse, TopicPartitions, Assignment, Member, DescribedGroup)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(SHARE_GROUP_DESCRIBE_RESPONSE, ShareGroupDescribeResponse)

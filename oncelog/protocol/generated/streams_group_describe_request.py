@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.streams_group_describe import STREAMS_GROUP_DESCRIBE_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 89
 NAME = "StreamsGroupDescribeRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class StreamsGroupDescribeRequest(Message):
@@ -27,5 +26,4 @@ class StreamsGroupDescribeRequest(Message):
         self.include_authorized_operations: Final = include_authorized_operations
 
 
-_CODEC = Interpreted(STREAMS_GROUP_DESCRIBE_REQUEST, StreamsGroupDescribeRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(STREAMS_GROUP_DESCRIBE_REQUEST, StreamsGroupDescribeRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.streams_group_describe import STREAMS_GROUP_DESCRIBE_RESPONSE
 
@@ -203,5 +203,4 @@ class StreamsGroupDescribeResponse(Message):
         self.groups: Final = groups
 
 
-_CODEC = Interpreted(STREAMS_GROUP_DESCRIBE_RESPONSE, StreamsGroupDescribeResponse, KeyValue, TopicInfo, Subtopology, Topology, Endpoint, TaskOffset, TaskIds, Assignment, Member, DescribedGroup)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(STREAMS_GROUP_DESCRIBE_RESPONSE, StreamsGroupDescribeResponse)

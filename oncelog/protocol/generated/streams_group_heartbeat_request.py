@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.streams_group_heartbeat import STREAMS_GROUP_HEARTBEAT_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 88
 NAME = "StreamsGroupHeartbeatRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class KeyValue(Message):
@@ -171,5 +170,4 @@ class StreamsGroupHeartbeatRequest(Message):
         self.shutdown_application: Final = shutdown_application
 
 
-_CODEC = Interpreted(STREAMS_GROUP_HEARTBEAT_REQUEST, StreamsGroupHeartbeatRequest, KeyValue, TopicInfo, CopartitionGroup, Subtopology, Topology, TaskIds, Endpoint, TaskOffset)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(STREAMS_GROUP_HEARTBEAT_REQUEST, StreamsGroupHeartbeatRequest)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.streams_group_heartbeat import STREAMS_GROUP_HEARTBEAT_RESPONSE
 
@@ -115,5 +115,4 @@ class StreamsGroupHeartbeatResponse(Message):
         self.partitions_by_user_endpoint: Final = partitions_by_user_endpoint
 
 
-_CODEC = Interpreted(STREAMS_GROUP_HEARTBEAT_RESPONSE, StreamsGroupHeartbeatResponse, Status, TaskIds, Endpoint, TopicPartition, EndpointToPartitions)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(STREAMS_GROUP_HEARTBEAT_RESPONSE, StreamsGroupHeartbeatResponse)

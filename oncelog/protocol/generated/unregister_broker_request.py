@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.unregister_broker import UNREGISTER_BROKER_REQUEST
 
@@ -10,7 +10,6 @@ API_KEY = 64
 NAME = "UnregisterBrokerRequest"
 VERSIONS = range(0, 1)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class UnregisterBrokerRequest(Message):
@@ -24,5 +23,4 @@ class UnregisterBrokerRequest(Message):
         self.broker_id: Final = broker_id
 
 
-_CODEC = Interpreted(UNREGISTER_BROKER_REQUEST, UnregisterBrokerRequest)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(UNREGISTER_BROKER_REQUEST, UnregisterBrokerRequest)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.unregister_broker import UNREGISTER_BROKER_RESPONSE
 
@@ -27,5 +27,4 @@ class UnregisterBrokerResponse(Message):
         self.error_message: Final = error_message
 
 
-_CODEC = Interpreted(UNREGISTER_BROKER_RESPONSE, UnregisterBrokerResponse)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(UNREGISTER_BROKER_RESPONSE, UnregisterBrokerResponse)

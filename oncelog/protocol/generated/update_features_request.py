@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.update_features import UPDATE_FEATURES_REQUEST
 
@@ -11,7 +11,6 @@ API_KEY = 57
 NAME = "UpdateFeaturesRequest"
 VERSIONS = range(0, 3)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class FeatureUpdateKey(Message):
@@ -45,5 +44,4 @@ class UpdateFeaturesRequest(Message):
         self.validate_only: Final = validate_only
 
 
-_CODEC = Interpreted(UPDATE_FEATURES_REQUEST, UpdateFeaturesRequest, FeatureUpdateKey)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(UPDATE_FEATURES_REQUEST, UpdateFeaturesRequest)

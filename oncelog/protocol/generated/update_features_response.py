@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_response
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.update_features import UPDATE_FEATURES_RESPONSE
 
@@ -44,5 +44,4 @@ class UpdateFeaturesResponse(Message):
         self.results: Final = results
 
 
-_CODEC = Interpreted(UPDATE_FEATURES_RESPONSE, UpdateFeaturesResponse, UpdatableFeatureResult)
-decode, encode, encode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.encode_in_slices
+decode, encode, encode_in_slices = compiled_response(UPDATE_FEATURES_RESPONSE, UpdateFeaturesResponse)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from oncelog.protocol.interpreter import Interpreted
+from oncelog.protocol.compiled import compiled_request
 from oncelog.protocol.message import Message
 from oncelog.protocol.messages.write_share_group_state import WRITE_SHARE_GROUP_STATE_REQUEST
 
@@ -14,7 +14,6 @@ API_KEY = 85
 NAME = "WriteShareGroupStateRequest"
 VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
-IS_INTERPRETED = True
 
 
 class StateBatch(Message):
@@ -78,5 +77,4 @@ class WriteShareGroupStateRequest(Message):
         self.topics: Final = topics
 
 
-_CODEC = Interpreted(WRITE_SHARE_GROUP_STATE_REQUEST, WriteShareGroupStateRequest, StateBatch, PartitionData, WriteStateData)
-decode, encode, decode_in_slices = _CODEC.decode, _CODEC.encode, _CODEC.decode_in_slices
+decode, encode, decode_in_slices = compiled_request(WRITE_SHARE_GROUP_STATE_REQUEST, WriteShareGroupStateRequest)

@@ -10,17 +10,20 @@ from uuid import UUID
 
 import pytest
 
-from oncelog.protocol import messages, state_records
-from oncelog.protocol.generated import fetch_response, metadata_response, produce_request
+from oncelog.protocol import compiled, messages, state_records
+from oncelog.protocol.codec import function_text
+from oncelog.protocol.generated import create_acls_request, fetch_response, metadata_response, produce_request
 from oncelog.protocol.generated.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from oncelog.protocol.generated.metadata_response import MetadataResponse, MetadataResponseTopic
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from oncelog.protocol.messages.create_acls import CREATE_ACLS_REQUEST
+from oncelog.protocol.schema import Schema
 from tests.support.messages import SCHEMAS, generated
 from tests.support.tables import rows
 from tools.write_codecs import GENERATED
 
 MOST_LINES = 27_000
-"""The limit in docs/understand/architecture.md. A rare API adds little more than its classes: see `protocol.codec`."""
+"""The limit in docs/understand/architecture.md. A rare API adds little more than its classes (`protocol.compiled`)."""
 
 
 def produce(records: bytes | memoryview | None) -> ProduceRequest:
@@ -89,6 +92,24 @@ def test_each_declaration_names_its_kips(package: ModuleType) -> None:
         if path.stem != "__init__":
             text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
             assert re.search(r"^KIPs: (\d+ \(|none)", text, re.MULTILINE), path.name
+
+
+def test_a_rare_codec_is_written_when_a_version_is_first_read_or_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[str, int, bool]] = []
+
+    def text(schema: Schema, verb: str, version: int, sliced: bool) -> tuple[str, str]:
+        written.append((verb, version, sliced))
+        return function_text(schema, verb, version, sliced)
+
+    monkeypatch.setattr(compiled, "function_text", text)
+    request = create_acls_request.CreateAclsRequest([create_acls_request.AclCreation(resource_name="t")])
+    decode, encode, decode_in_slices = compiled.compiled_request(CREATE_ACLS_REQUEST, type(request))
+    assert written == []
+    for version in (3, 2, 3):
+        assert decode(memoryview(b"".join(encode(request, version))), version)[0] == request
+    assert written == [("write", 3, False), ("read", 3, False), ("write", 2, False), ("read", 2, False)]
+    list(decode_in_slices(memoryview(b"".join(encode(request, 3))), 3))
+    assert written[4:] == [("read", 3, True)]
 
 
 def test_our_client_needs_no_declaration() -> None:
