@@ -4,10 +4,11 @@ Each rule is one test, and each failure names file and line. Exceptions stand in
 """
 
 import ast
+import dataclasses
 import gc
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -544,18 +545,62 @@ def test_each_package_is_typed_for_those_who_use_it(package: str) -> None:
     assert (ROOT / package / "py.typed").exists()
 
 
-def test_every_setting_has_an_effect() -> None:
+_TABLES_OF_SETTINGS = {
+    f"oncelog/broker/config/{each}.py"
+    for each in (
+        *("coordinator_keys", "log_keys", "network_keys", "oncelog_keys", "security_keys"),
+        *("group_config", "kafka_names", "topic_keys"),
+    )
+}
+_WITHOUT_EFFECT = "Without effect"
+
+
+def _unread(settings: Iterable[str], folder: str) -> list[str]:
+    """Settings that the sources in `folder` read neither by their name nor as a field."""
+    sources = [path.read_text(encoding="utf-8") for name, path in _written(folder) if name not in _TABLES_OF_SETTINGS]
+    quoted = {name for text in sources for name in re.findall(r'"([\w.]+)"', text)}
+    fields = {name for text in sources for name in re.findall(r"\.(\w+)\b", text)}
+    return [name for name in settings if name not in quoted and name not in fields]
+
+
+def test_every_setting_of_a_broker_has_an_effect() -> None:
     from oncelog.broker.config.broker_keys import BROKER_KEYS
+    from oncelog.broker.config.group_config import GROUP_CONFIGS
     from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
 
-    read_by_topics = {synonym.name for item in TOPIC_CONFIGS.values() for synonym in item.synonyms}
-    subjects = ("coordinator_keys", "log_keys", "network_keys", "oncelog_keys", "security_keys")
-    tables = {f"oncelog/broker/config/{each}.py" for each in (*subjects, "kafka_names")}
-    text = "".join(path.read_text(encoding="utf-8") for name, path in _written("oncelog/broker") if name not in tables)
+    of_topics = {synonym.name for item in TOPIC_CONFIGS.values() for synonym in item.synonyms}
+    of_groups = {name for item in GROUP_CONFIGS.values() for name in (item.synonym, item.lowest, item.highest) if name}
     composed = {
         f"{prefix}.{suffix}"
         for prefix in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
         for suffix in ("segment.bytes", "num.partitions")
     }
-    unread = [key for key in BROKER_KEYS if key not in read_by_topics | composed and f'"{key}"' not in text]
+    unread = _unread(BROKER_KEYS.keys() - of_topics - of_groups - composed, "oncelog/broker")
     _none([f"{key}: nothing reads it; move it to UNNEEDED_GROUPS of config/kafka_names.py" for key in unread])
+
+
+def test_every_setting_of_a_topic_has_an_effect_or_says_that_it_has_none() -> None:
+    from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
+    from oncelog.broker.log.log_config import LogConfig
+
+    topics = {name.replace(".", "_"): item.key.doc for name, item in TOPIC_CONFIGS.items()}
+    parsed = {field.name for field in dataclasses.fields(LogConfig)}
+    said = {name for name, doc in topics.items() if doc.startswith(_WITHOUT_EFFECT)}
+    assert topics.keys() - parsed == said
+    _none([f"{name}: nothing reads it; let it say so" for name in _unread(parsed, "oncelog/broker")])
+
+
+def test_every_setting_of_a_group_has_an_effect() -> None:
+    from oncelog.broker.config.group_config import GROUP_CONFIGS
+
+    _none([f"{name}: nothing reads it" for name in _unread(GROUP_CONFIGS, "oncelog/broker")])
+
+
+def test_every_setting_of_a_client_has_an_effect() -> None:
+    from oncelog.client.admin.settings import AdminSettings
+    from oncelog.client.options.settings import ConsumerSettings, ProducerSettings, SessionSettings
+    from oncelog.client.options.share_settings import ShareConsumerSettings
+
+    kinds = (AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, ShareConsumerSettings)
+    settings = {field.name: None for kind in kinds for field in dataclasses.fields(kind)}
+    _none([f"{name}: nothing reads it" for name in _unread(settings, "oncelog/client")])

@@ -15,6 +15,7 @@ from oncelog.broker.cluster.metadata_log import (
     cluster_id_records,
 )
 from oncelog.broker.cluster.metadata_snapshot import SnapshotFiles
+from oncelog.broker.config.config_key import INT64_MAX
 from oncelog.broker.config.settings import BrokerConfig, StartError
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 WHAT_TO_DO = (
     "stop the broker; `oncelog log verify DIR` shows what is lost, `oncelog log repair DIR` makes it usable again"
 )
-METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1)
+METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, retention_bytes=-1, flush_messages=1)
+"""Synced under `oncelog.flush.policy=os`, too, as Kafka's is: the records of an unknown topic are lost."""
 
 
 def compatibility_of(config: BrokerConfig) -> Compatibility:
@@ -77,6 +79,7 @@ def make_store(
         syncing=SyncSettings(
             policy=config.get_str("oncelog.flush.policy"),
             appends_on_loop=config.get_int("oncelog.flush.loop.appends"),
+            flush_look_ms=_flush_look_ms(config),
             run_all=system.run_all,
             stopwatch=stopwatch,
         ),
@@ -141,6 +144,12 @@ def load_metadata(config: BrokerConfig, system: System, logs: LogManager, log: A
             f"drop cluster.id, or use another {place.option}."
         )
     return metadata
+
+
+def _flush_look_ms(config: BrokerConfig) -> int:
+    """Kafka looks only where the interval is set. A topic's `flush.ms` alone is enough here."""
+    interval_ms = config.get_int("log.flush.scheduler.interval.ms")
+    return 0 if interval_ms == INT64_MAX else interval_ms
 
 
 def _compaction(config: BrokerConfig, scheduler: Scheduler, log: Any) -> CompactionSettings | None:

@@ -20,7 +20,6 @@ class LogConfig:
     compression_type: str = "producer"
     compression_zstd_level: int = 3
     delete_retention_ms: int = 86_400_000
-    file_delete_delay_ms: int = 60_000
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
     index_interval_bytes: int = 4096
@@ -31,8 +30,6 @@ class LogConfig:
     message_timestamp_type: str = "CreateTime"
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
-    min_insync_replicas: int = 1
-    preallocate: bool = False
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
@@ -81,7 +78,7 @@ class LogConfig:
 
 def log_config_of(settings: Mapping[str, str]) -> LogConfig:
     """Parses topic configs by Kafka's names, already validated; unknown names are skipped."""
-    values: dict[str, str | int | float | bool] = {}
+    values: dict[str, str | int | float] = {}
     for setting in fields(LogConfig):
         text = settings.get(
             "oncelog.record.validation" if setting.name == "record_validation" else _dotted(setting.name)
@@ -92,8 +89,6 @@ def log_config_of(settings: Mapping[str, str]) -> LogConfig:
             values[setting.name] = int(text)
         elif setting.type is float:
             values[setting.name] = float(text)
-        elif setting.type is bool:
-            values[setting.name] = text.strip().lower() == "true"
         else:
             values[setting.name] = text.strip()
     return LogConfig(**values)  # type: ignore[arg-type]

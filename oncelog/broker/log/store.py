@@ -16,7 +16,7 @@ Contract
 - A store that can no longer be trusted as a whole says so itself to whoever runs it, and acknowledges nothing more.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from types import MappingProxyType
@@ -391,7 +391,7 @@ class LogStore(Protocol):
     def figures(self) -> Mapping[str, float]:
         """Numbers of its own, for the metrics of these names."""
 
-    def step(self, logs: Iterable[LogView]) -> None:
+    def step(self, logs: Collection[LogView]) -> None:
         """One background turn, with the open logs: compaction and other deferred work."""
 
     def set_up_compaction(self, memory_bytes: int, backoff_ms: int) -> None:

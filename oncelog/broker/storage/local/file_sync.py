@@ -6,7 +6,8 @@ Owns: how a round is committed, the checkpoints, the flush policy. Does not own:
 Under `fsync` a round is one write to the journal: the batches themselves, or, where a log has many bytes, that its
 files have been synced. Segments are synced later, all together, by a checkpoint: at the latest when a file of the
 journal is full. Under `os` and `memory` an append counts as durable once it is written; under `os` the files that a
-roll completes are still synced, so that recovery need not read old segments.
+roll completes are still synced, so that recovery need not read old segments, and those of a log whose own settings ask
+for it: after `flush.messages` records in the turn of the append, as Kafka does it, after `flush.ms` in the background.
 
 Invariants
 - A commit completes only when everything appended before it is durable, and one commit runs at a time.
@@ -59,6 +60,8 @@ class SyncSettings(NamedTuple):
     """Not after a slow sync, for the next hundred rounds; otherwise each is taken to be quick."""
     large_bytes: int = LARGE_BYTES
     """Where a log has more in a round, its files are synced, and the journal only says so."""
+    flush_look_ms: int = 0
+    """How often to look for logs that `flush.ms` makes due; 0: at each step."""
     run_all: RunAll | None = None
     stopwatch: Stopwatch | None = None
     """Called when the writing of a round begins, and what it returns once that is durable, both in the thread that
@@ -162,6 +165,8 @@ class FileSync:
         self._waiting_round: _Round | None = None
         self._written_in_thread: _Round | None = None
         self._checkpoints = Schedule(clock)
+        self._flushes = Schedule(clock)
+        self._flush_look_ms = settings.flush_look_ms
 
     @property
     def is_busy(self) -> bool:
@@ -504,6 +509,27 @@ class FileSync:
             if self._is_checkpoint_wanted:
                 self.begin_checkpoint()
         self._end_background()
+
+    # -- under `os`, for logs whose settings ask for it
+
+    def flush(self, log: SyncedLog) -> None:
+        """Sync this log before its append is answered. A failure is final, a lack of descriptors too: the batch is in
+        the file, where a retry would be taken for a duplicate that is safe."""
+        if self.policy != "os":
+            return
+        target = log.begin_sync()
+        target.sync()
+        if target.error is not None:
+            self.failure.fail(target.error)
+        self._end([target])
+
+    def takes_flush_look(self) -> bool:
+        """Whether to look now for logs that `flush.ms` makes due: not while the syncs of an earlier look are late."""
+        return self.policy == "os" and not self.is_busy and self._flushes.take(self._flush_look_ms)
+
+    def flush_behind(self, logs: Iterable[SyncedLog]) -> None:
+        """Sync these in the background."""
+        self._sync_in_background([log.begin_sync() for log in logs])
 
     # -- in the background: under `os` nothing waits for a sync, but a failure counts
 

@@ -69,6 +69,8 @@ class LocalLog:
         "on_damage",
         "partition",
         "segments",
+        "synced_ms",
+        "synced_offset",
         "topic_id",
     )
     __deletable__ = ("on_damage",)  # for mypyc, as in `Life`
@@ -91,6 +93,8 @@ class LocalLog:
         """Durable; the owner's offset follows it."""
         self.log_end_offset = log_end_offset
         self.committed_offset = log_end_offset
+        self.synced_offset, self.synced_ms = log_end_offset, clock.monotonic_ms()
+        """Under `os`: up to where the files are synced, and when they last were."""
         self.is_closed = False
         self.is_offline = False
         self.on_damage: Callable[[str], None]
@@ -139,11 +143,15 @@ class LocalLog:
             file_sync.failure.space.on_written(size_bytes)
         if file_sync.is_journaling:
             self._collect(segment, parts, size_bytes, next_offset)
-        elif file_sync.note_end is not None:
-            file_sync.note_end((self.topic_id, self.partition), next_offset)
         self.log_end_offset = next_offset
         segments.is_active_dirty = True
         file_sync.dirty[self] = None
+        if file_sync.note_end is not None:
+            file_sync.note_end((self.topic_id, self.partition), next_offset)
+            if next_offset - self.synced_offset >= config.flush_messages:
+                file_sync.flush(self)
+                if file_sync.failure.failed:
+                    raise StoreError("it cannot be synced")
 
     def _roll(self, producers: ProducerStateManager, *, is_kept: bool) -> Segment:
         snapshot = encode_snapshot(producers)
@@ -296,6 +304,11 @@ class LocalLog:
         self._in_flight.append(target)
         return target
 
+    def is_flush_due(self, config: LogConfig) -> bool:
+        """Whether its settings ask for a sync of what was appended (`flush.ms`)."""
+        unsynced_ms = self._clock.monotonic_ms() - self.synced_ms
+        return self.log_end_offset > self.synced_offset and unsynced_ms >= config.flush_ms
+
     def begin_sync_of_completed(self) -> SyncTarget | None:
         """See `SyncedLog.begin_sync_of_completed`."""
         self._note_end()
@@ -306,6 +319,8 @@ class LocalLog:
 
     def end_sync(self, target: SyncTarget) -> None:
         self._in_flight.remove(target)
+        if target.error is None and target.synced_offset > self.synced_offset:
+            self.synced_offset, self.synced_ms = target.synced_offset, self._clock.monotonic_ms()
         for file in target.files:
             if not file.path.endswith(LOG_SUFFIX):
                 file.close()  # indexes, snapshots: not needed before the next start

@@ -6,7 +6,7 @@ of topics (`topic_files`), the open logs (`broker.log.log_manager`).
 Invariant: no file is created before the first append to a partition.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -443,18 +443,24 @@ class LocalLogStore:
     def figures(self) -> Mapping[str, float]:
         return {}
 
-    def step(self, logs: Iterable[LogView]) -> None:
+    def step(self, logs: Collection[LogView]) -> None:
         self._begin_journal()
         if self._disk.exists(IMAGE_WANTED) and self.file_sync.is_journal_settled and not self.failure.failed:
             self._take_image()
         self.failure.space.step(self._disk, self._scheduler)
         self._mark.step()
         self.file_sync.checkpoint_when_due()
+        if self.file_sync.takes_flush_look():
+            self._flush_behind(logs)
         for log in self._logs.values():
             if log.has_removed:  # a sync was using them
                 log.delete_removed()
         if self.cleaner is not None:
             self.cleaner.step(logs)
+
+    def _flush_behind(self, views: Collection[LogView]) -> None:
+        found = [(self._logs.get((view.topic, view.partition)), view.config) for view in views]
+        self.file_sync.flush_behind([log for log, config in found if log is not None and log.is_flush_due(config)])
 
     def _take_image(self) -> None:
         from oncelog.broker.storage.local.image import take_image  # not needed unless there are backups
