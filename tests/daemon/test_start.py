@@ -22,7 +22,7 @@ NOT_AT_START = {
     "oncelog.broker.admin": "when it is switched on",
     "oncelog.broker.coordinator.group": "when a group is asked for, or found in the log",
     "oncelog.broker.faults": "when it is switched on",
-    "oncelog.broker.storage.local.compaction_round": "when a log is compacted",
+    "oncelog.broker.storage.compaction.compaction_round": "when a log is compacted",
     "oncelog.client": "by clients",
     "construct": "by tests and generators",
     "cramjam": "by the first batch to look into or to rewrite",

@@ -12,9 +12,9 @@ import pytest
 from oncelog.broker.storage.compaction import batch_filter, offset_map
 from oncelog.broker.storage.compaction.batch_filter import BatchFilter
 from oncelog.broker.storage.compaction.cleaner import LogCleaner
+from oncelog.broker.storage.compaction.compaction_round import CompactionRound
 from oncelog.broker.storage.compaction.transactions import AbortedTransactions, CleanedTransactions
 from oncelog.broker.storage.local import swap
-from oncelog.broker.storage.local.compaction_round import LocalCompactionRound
 from oncelog.broker.storage.local.segment import Segment
 from oncelog.broker.turns.ports import Disk
 from oncelog.protocol.records.batch import DELETE_HORIZON_MASK, BatchHeader
@@ -44,13 +44,13 @@ class _NeverOver(AbortedTransactions):
 
 def never_end_an_aborted_transaction(patch: pytest.MonkeyPatch) -> None:
     """The deletes of a producer that once aborted are not mapped: in time what they deleted is back."""
-    read = LocalCompactionRound._read_keys
-    patch.setattr(LocalCompactionRound, "_read_keys", lambda self, aborted: read(self, _NeverOver(aborted)))
+    read = CompactionRound._read_keys
+    patch.setattr(CompactionRound, "_read_keys", lambda self, aborted: read(self, _NeverOver(aborted)))
 
 
 def map_aborted_keys(patch: pytest.MonkeyPatch) -> None:
-    read = LocalCompactionRound._read_keys
-    patch.setattr(LocalCompactionRound, "_read_keys", lambda self, aborted: read(self, AbortedTransactions([])))
+    read = CompactionRound._read_keys
+    patch.setattr(CompactionRound, "_read_keys", lambda self, aborted: read(self, AbortedTransactions([])))
 
 
 def take_data_outside_of_transactions_for_aborted(patch: pytest.MonkeyPatch) -> None:
@@ -182,11 +182,11 @@ def begin_the_horizon_before_the_delete(patch: pytest.MonkeyPatch) -> None:
 
 
 def clean_without_the_map(patch: pytest.MonkeyPatch) -> None:
-    def nothing(self: LocalCompactionRound, aborted: AbortedTransactions) -> Iterator[None]:
+    def nothing(self: CompactionRound[Any, Any], aborted: AbortedTransactions) -> Iterator[None]:
         self._map.latest_offset = self._end_offset - 1
         yield None
 
-    patch.setattr(LocalCompactionRound, "_read_keys", nothing)
+    patch.setattr(CompactionRound, "_read_keys", nothing)
 
 
 PLANTS: tuple[Plant, ...] = (

@@ -13,10 +13,9 @@ import pytest
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState, ProducerStateManager
-from oncelog.broker.storage.compaction import batch_filter, transactions
+from oncelog.broker.storage.compaction import batch_filter, compaction_round, transactions
 from oncelog.broker.storage.local import (
     boot_mark,
-    compaction_round,
     file_sync,
     found_snapshots,
     journal,
@@ -166,7 +165,7 @@ def keep_aborted_data(patch: pytest.MonkeyPatch) -> None:
 
 
 def skip_the_sync_of_the_cleaned_segment(patch: pytest.MonkeyPatch) -> None:
-    clean = compaction_round.LocalCompactionRound._clean
+    clean = compaction_round.CompactionRound._clean
 
     def unsynced(self: Any, *arguments: Any) -> Iterator[Any]:
         working = clean(self, *arguments)
@@ -177,7 +176,7 @@ def skip_the_sync_of_the_cleaned_segment(patch: pytest.MonkeyPatch) -> None:
         except StopIteration as end:
             return end.value
 
-    patch.setattr(compaction_round.LocalCompactionRound, "_clean", unsynced)
+    patch.setattr(compaction_round.CompactionRound, "_clean", unsynced)
 
 
 def delete_behind_an_unsynced_snapshot(patch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ Invariants
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.store import LogView
+from oncelog.broker.log.store import LogView, StoreError
 from oncelog.broker.storage.disk_errors import is_transient
 from oncelog.broker.storage.retention import SegmentList
 from oncelog.broker.turns.completion import Completion
@@ -22,35 +22,12 @@ from oncelog.broker.turns.ports import Clock, Scheduler, WallMs
 from oncelog.broker.turns.schedule import Schedule
 from oncelog.protocol.errors import KafkaError, ProtocolError
 
+if TYPE_CHECKING:
+    from oncelog.broker.storage.compaction.compaction_round import CompactionRound
+    from oncelog.broker.storage.compaction.rewriting import Rewriting, Slice
+
 _PAUSE_MS = 2
 """A slice takes about one millisecond: a third of the loop's time at most."""
-
-
-Slice = Callable[[], None] | Completion[Any] | None
-"""Work to run off the loop before the next slice, or what must have ended by then; None: this was just a pause for the
-loop."""
-
-
-@dataclass(slots=True)
-class RoundResult:
-    """What a round has done so far."""
-
-    undecodable: Mapping[int, str]
-    """The base offsets of batches that are retained as they are because their records cannot be read, and why."""
-    clean_offset: int = 0
-    """Everything below it is clean, once the round is complete."""
-    bytes_read: int = 0
-    bytes_written: int = 0
-    is_complete: bool = False
-
-
-class CompactionRound(Protocol):
-    """One round over one log: read the keys of the dirty part, then rewrite all segments without removed records."""
-
-    result: RoundResult
-
-    def slices(self, wall_ms: WallMs) -> Generator[Slice, None, None]:
-        """Do the work and set `result`. Raises KafkaError or ProtocolError on damage, OSError."""
 
 
 class CleanableLog(Protocol):
@@ -95,25 +72,24 @@ class LogCleaner(Generic[LogT]):
         stored_of: Callable[[LogView], LogT],
         checkpoint: Checkpoint,
         cleanable_end: Callable[[LogView, LogT], int],
-        begin_round: Callable[[LogView, LogT, int, int, int], CompactionRound],
+        rewriting_of: "Callable[[LogView, LogT], Rewriting[Any, Any]]",
         clock: Clock,
         on_disk_error: Callable[[OSError], None],
         settings: CompactionSettings,
     ) -> None:
         """`stored_of` returns what the store has of a log, `cleanable_end` the offset up to which it is stable and
-        durable. `begin_round` takes a log and what is stored of it, the offset where its dirty part begins, the offset
-        where its last cleanable segment ends, and the bytes of memory for its keys. `on_disk_error` is called for an
-        error that does not pass."""
+        durable, `rewriting_of` what a round needs to rewrite it. `on_disk_error` is called for an error that does not
+        pass."""
         self._stored_of = stored_of
         self._checkpoint = checkpoint
         self._cleanable_end = cleanable_end
-        self._begin_round = begin_round
+        self._rewriting_of = rewriting_of
         self._on_disk_error = on_disk_error
         self._settings = settings
         self._log: LogView | None = None
         self._stored: LogT | None = None
-        self._round: CompactionRound | None = None
-        self._slices: Generator[Slice, None, None] | None = None
+        self._round: "CompactionRound[Any, Any] | None" = None
+        self._slices: "Generator[Slice, None, None] | None" = None
         self._log_start_offset = 0
         self._clock = clock
         self._schedule = Schedule(clock)
@@ -184,7 +160,10 @@ class LogCleaner(Generic[LogT]):
     def _begin(self, log: LogView, stored: LogT, dirty_offset: int, end_offset: int, wall_ms: WallMs) -> None:
         self._log, self._stored = log, stored
         self._log_start_offset = log.log_start_offset
-        self._round = self._begin_round(log, stored, dirty_offset, end_offset, self._settings.memory_bytes)
+        from oncelog.broker.storage.compaction.compaction_round import CompactionRound  # not needed at startup
+
+        rewriting = self._rewriting_of(log, stored)
+        self._round = CompactionRound(log, rewriting, dirty_offset, end_offset, self._settings.memory_bytes)
         self._slices = self._round.slices(wall_ms)
         self._settings.scheduler.call_soon(self._run_slice)
 
@@ -199,9 +178,11 @@ class LogCleaner(Generic[LogT]):
             work = next(slices)
         except StopIteration:
             self._end()
-            if current.result.is_complete:
-                self._report(log, current.result.undecodable)
-                self._complete(log, current.result.clean_offset)
+            if current.clean_offset is not None:
+                self._report(log, current.undecodable)
+                self._complete(log, current.clean_offset)
+        except StoreError:
+            self._end()  # a later round tries again
         except (KafkaError, ProtocolError) as damage:
             self._uncleanable.add(log)
             self._settings.on_problem(f"{log.name} cannot be compacted: {damage}")
@@ -237,7 +218,7 @@ class LogCleaner(Generic[LogT]):
         else:
             self._on_disk_error(error)
 
-    def _wait(self, work: Slice) -> None:
+    def _wait(self, work: "Slice") -> None:
         if work is None:
             self._settings.scheduler.call_later(_PAUSE_MS, self._run_slice)
         elif isinstance(work, Completion):
@@ -246,7 +227,7 @@ class LogCleaner(Generic[LogT]):
         else:
             self._settings.scheduler.run_beside(work, self._on_worked)
 
-    def _go_on(self, slices: Generator[Slice, None, None] | None) -> None:
+    def _go_on(self, slices: "Generator[Slice, None, None] | None") -> None:
         """Unless the round that has waited is over."""
         if self._slices is slices:
             self._run_slice()

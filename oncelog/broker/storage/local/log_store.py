@@ -9,7 +9,7 @@ Invariant: no file is created before the first append to a partition.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from oncelog.broker.apis.compatibility import OURS, Compatibility
@@ -26,7 +26,7 @@ from oncelog.broker.log.store import (
     Verdict,
     Verdicts,
 )
-from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
+from oncelog.broker.storage.compaction.cleaner import CompactionSettings, LogCleaner
 from oncelog.broker.storage.disk_errors import is_transient, trouble
 from oncelog.broker.storage.local.boot_mark import BootMark
 from oncelog.broker.storage.local.checkpoints import (
@@ -58,6 +58,7 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Disk, Scheduler
 
 if TYPE_CHECKING:
+    from oncelog.broker.storage.compaction.rewriting import Rewriting
     from oncelog.broker.storage.local.log_recovery import LogRecovery
     from oncelog.broker.storage.local.recovered_log import RecoveryReport
     from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
@@ -130,7 +131,7 @@ class LocalLogStore:
             lambda log: self._logs[log.topic, log.partition],
             self._cleaner_checkpoint,
             self._cleanable_end,
-            self._begin_compaction,
+            self._rewriting_of,
             self._clock,
             self.failure.fail,
             compaction,
@@ -486,12 +487,10 @@ class LocalLogStore:
         points = self._flushed.get(log.topic_id, log.partition)
         return min(stable_end, points.synced_offset) if points else 0
 
-    def _begin_compaction(
-        self, view: LogView, log: LocalLog, dirty_from: int, end_offset: int, memory_bytes: int
-    ) -> CompactionRound:
-        from oncelog.broker.storage.local.compaction_round import LocalCompactionRound  # not needed at startup
+    def _rewriting_of(self, view: LogView, log: LocalLog) -> "Rewriting[Any, Any]":
+        from oncelog.broker.storage.local.rewriting import LocalRewriting  # not needed at startup
 
-        return LocalCompactionRound(view, log, self._disk, dirty_from, end_offset, memory_bytes, self._secure)
+        return LocalRewriting(log, view.config, self._disk, self._secure)
 
     def _secure(self, log: LocalLog, next_offset: int) -> None:
         """Record durably that everything below `next_offset` is synced: recovery must not take a gap there for a torn

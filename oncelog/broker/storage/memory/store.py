@@ -5,6 +5,7 @@ Owns: the open logs. Nothing outlives the process; a commit completes at once.
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from errno import ENOENT
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from oncelog.broker.log.log_config import LogConfig
@@ -21,12 +22,15 @@ from oncelog.broker.log.store import (
     Trouble,
     Verdicts,
 )
-from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
+from oncelog.broker.storage.compaction.cleaner import CompactionSettings, LogCleaner
 from oncelog.broker.storage.memory.memory_log import MemoryLog
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Buffer, Clock
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol import mypyc_attr
+
+if TYPE_CHECKING:
+    from oncelog.broker.storage.compaction.rewriting import Rewriting
 
 _UNKNOWN_VOLUME = (-1, -1)
 _Kept = tuple[dict[PartitionKey, MemoryLog], dict[PartitionKey, OpenedLog], dict[PartitionKey, OpenedLog]]
@@ -50,7 +54,7 @@ class MemoryLogStore:
                 lambda log: self._logs[log.topic, log.partition],
                 Cleaned(),
                 lambda view, _: view.last_stable_offset,
-                _begin_compaction,
+                _rewriting_of,
                 clock,
                 _no_disk,
                 compaction,
@@ -227,12 +231,10 @@ class Cleaned:
         self._offsets[topic, partition] = offset
 
 
-def _begin_compaction(
-    view: LogView, log: MemoryLog, dirty_offset: int, end_offset: int, memory_bytes: int
-) -> CompactionRound:
-    from oncelog.broker.storage.memory.compaction_round import MemoryCompactionRound  # not needed at startup
+def _rewriting_of(_: LogView, log: MemoryLog) -> "Rewriting[Any, Any]":
+    from oncelog.broker.storage.memory.rewriting import MemoryRewriting  # not needed at startup
 
-    return MemoryCompactionRound(view, log, dirty_offset, end_offset, memory_bytes)
+    return MemoryRewriting(log)
 
 
 def _no_disk(error: OSError) -> None:

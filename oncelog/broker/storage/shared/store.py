@@ -12,6 +12,7 @@ Invariants
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from oncelog.broker.log.leader_epochs import LeaderEpochs
@@ -29,7 +30,7 @@ from oncelog.broker.log.store import (
     Verdict,
     Verdicts,
 )
-from oncelog.broker.storage.compaction.cleaner import CompactionRound, CompactionSettings, LogCleaner
+from oncelog.broker.storage.compaction.cleaner import CompactionSettings, LogCleaner
 from oncelog.broker.storage.local.disk_space import SpaceListener
 from oncelog.broker.storage.sections import SECTION_BYTES, LogKey, Section, encode_checked
 from oncelog.broker.storage.shared import cleaned
@@ -71,6 +72,9 @@ from oncelog.broker.turns.schedule import Schedule
 from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.broker.turns.waiting import first_of
 from oncelog.protocol.topics import METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from oncelog.broker.storage.compaction.rewriting import Rewriting
 
 _UNKNOWN_VOLUME = (-1, -1)
 _MEASURE_MS = 60_000
@@ -177,7 +181,7 @@ class SharedLogStore:
             lambda view: self._logs[view.topic, view.partition],
             self._cleaned,
             lambda view, log: min(view.last_stable_offset, log.checkpointed),
-            self._begin_compaction,
+            self._rewriting_of,
             self._clock,
             self._fail,
             compaction,
@@ -469,12 +473,10 @@ class SharedLogStore:
     def _keep_cleaned(self, offsets: bytes) -> Completion[None]:
         return self._beside.write(lambda: WriteBlob(self._epoch, cleaned.PATH, offsets))
 
-    def _begin_compaction(
-        self, view: LogView, log: SharedLog, dirty_offset: int, end_offset: int, memory_bytes: int
-    ) -> CompactionRound:
-        from oncelog.broker.storage.shared.compaction_round import SharedCompactionRound  # not needed at startup
+    def _rewriting_of(self, view: LogView, log: SharedLog) -> "Rewriting[Any, Any]":
+        from oncelog.broker.storage.shared.rewriting import SharedRewriting  # not needed at startup
 
-        return SharedCompactionRound(view, log, dirty_offset, end_offset, memory_bytes, self._aside)
+        return SharedRewriting(log, self._aside)
 
     def set_up_compaction(self, memory_bytes: int, backoff_ms: int) -> None:
         if self.cleaner is not None:
