@@ -23,8 +23,7 @@ from oncelog.broker.turns.schedule import Schedule
 from oncelog.protocol.errors import KafkaError, ProtocolError
 
 if TYPE_CHECKING:
-    from oncelog.broker.storage.compaction.compaction_round import CompactionRound
-    from oncelog.broker.storage.compaction.rewriting import Rewriting, Slice
+    from oncelog.broker.storage.compaction.compaction_round import CompactionRound, Rewriting, Slice
 
 _PAUSE_MS = 2
 """A slice takes about one millisecond: a third of the loop's time at most."""

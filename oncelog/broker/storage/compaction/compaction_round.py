@@ -1,26 +1,79 @@
 """One round of compaction over one log: read the keys of the dirty part, then rewrite the segments.
 
 Owns: the work in slices, so that the broker serves between them. Does not own: how a store reads batches and replaces
-segments (`rewriting`). Invariants
+segments (`Rewriting`). Invariants
 - Only whole segments below the last stable offset and the high watermark are touched, never the active one.
 - A round that ends early, for any reason, leaves the log readable and is repeated later.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Generic
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.store import LogView
+from oncelog.broker.log.store import Batches, LogView
 from oncelog.broker.storage.compaction.batch_filter import BatchFilter, known_producers
 from oncelog.broker.storage.compaction.offset_map import OffsetMap
-from oncelog.broker.storage.compaction.rewriting import OutputT, Rewriting, SegmentT, Slice
 from oncelog.broker.storage.compaction.transactions import AbortedTransactions, CleanedTransactions
+from oncelog.broker.storage.retention import StoredSegment
+from oncelog.broker.storage.transaction_index import TransactionIndex
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import WallMs
 from oncelog.protocol.records.batch import BatchHeader
 
 SLICE_BYTES = 64 * 1024
 _MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+Slice = Callable[[], None] | Completion[Any] | None
+"""Work to run off the loop before the next slice, or what must have ended by then; None: this was just a pause for the
+loop."""
+
+
+class CompactedSegment(StoredSegment, Protocol):
+    transaction_index: TransactionIndex
+
+
+class Output(Protocol):
+    """What is left of a group of segments; readers do not see it yet."""
+
+    transaction_index: TransactionIndex
+
+    @property
+    def open_producers(self) -> Collection[int]:
+        """Those with a transaction open where it begins, if a start may begin there."""
+
+    def append(self, batch: bytes, next_offset: int, timestamp: int, /) -> Slice:
+        """Add a batch whose greatest timestamp is `timestamp`; returns what must end before the next one. Raises
+        OSError."""
+
+
+SegmentT = TypeVar("SegmentT", bound=CompactedSegment)
+OutputT = TypeVar("OutputT", bound=Output)
+
+
+class Rewriting(Protocol[SegmentT, OutputT]):
+    """One log, as a round needs it. Methods raise OSError, KafkaError or ProtocolError on damage, and StoreError if
+    a later round should try again."""
+
+    def prepare(self) -> Slice:
+        """What must end before the round reads anything."""
+
+    @property
+    def segments(self) -> Sequence[SegmentT]: ...
+
+    def pieces(self, from_offset: int, to_offset: int) -> Iterator[Batches | Slice]:
+        """The batches between two offsets; a Slice must end before the next piece is requested."""
+
+    def index_bytes_of(self, segment: SegmentT) -> int:
+        """Its share of `segment.index.bytes`."""
+
+    def output(self, group: Sequence[SegmentT]) -> OutputT: ...
+
+    def put_in_place(self, group: Sequence[SegmentT], output: OutputT) -> Generator[Slice, None, bool]:
+        """Replace adjacent segments by what is left of them; returns False if they are no longer part of the log."""
+
+    def discard(self, output: OutputT) -> None:
+        """It does not come in place."""
 
 
 class CompactionRound(Generic[SegmentT, OutputT]):
@@ -50,7 +103,7 @@ class CompactionRound(Generic[SegmentT, OutputT]):
     def slices(self, wall_ms: WallMs) -> Generator[Slice, None, None]:
         """Do the work and set `clean_offset`. Raises as `Rewriting`."""
         view, rewriting = self._view, self._rewriting
-        yield from _ended(rewriting.prepare())
+        yield from ended(rewriting.prepare())
         aborted = AbortedTransactions(
             entry for segment in rewriting.segments for entry in segment.transaction_index.entries
         )
@@ -106,7 +159,7 @@ class CompactionRound(Generic[SegmentT, OutputT]):
         output = rewriting.output(group)
         is_in_place = False
         try:
-            transactions.on_snapshot(rewriting.open_producers(group[0]))
+            transactions.on_snapshot(set(output.open_producers))
             for each in self._batches(group[0].base_offset, group[-1].next_offset):
                 if not isinstance(each, tuple):
                     yield each
@@ -116,7 +169,7 @@ class CompactionRound(Generic[SegmentT, OutputT]):
                 if remainder is None:
                     continue
                 timestamp = remainder.max_timestamp if remainder.record_count else -1
-                yield from _ended(output.append(bytes(remainder.data), header.next_offset, timestamp))
+                yield from ended(output.append(bytes(remainder.data), header.next_offset, timestamp))
                 for entry in transactions.take_kept():
                     output.transaction_index.append(entry)
             is_in_place = yield from rewriting.put_in_place(group, output)
@@ -148,17 +201,17 @@ class CompactionRound(Generic[SegmentT, OutputT]):
         return groups
 
 
+def ended(work: Slice) -> Iterator[Slice]:
+    """Yield it until it has ended. Raises the error of a Completion."""
+    if work is not None:
+        yield from _waited(work)
+    if isinstance(work, Completion):
+        work.result()
+
+
 def _waited(work: Slice) -> Iterator[Slice]:
     if not isinstance(work, Completion):
         yield work
         return
     while not work.done:
         yield work
-
-
-def _ended(work: Slice) -> Iterator[Slice]:
-    """Nothing, if there is none; raises the error of a Completion."""
-    if work is not None:
-        yield from _waited(work)
-    if isinstance(work, Completion):
-        work.result()

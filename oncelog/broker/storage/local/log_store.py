@@ -58,7 +58,7 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Disk, Scheduler
 
 if TYPE_CHECKING:
-    from oncelog.broker.storage.compaction.rewriting import Rewriting
+    from oncelog.broker.storage.compaction.compaction_round import Rewriting
     from oncelog.broker.storage.local.log_recovery import LogRecovery
     from oncelog.broker.storage.local.recovered_log import RecoveryReport
     from oncelog.broker.storage.local.recovery_progress import RecoveryProgress

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.store import Batches
-from oncelog.broker.storage.compaction.rewriting import Slice
+from oncelog.broker.storage.compaction.compaction_round import Slice
 from oncelog.broker.storage.local.deferred import Deferred
 from oncelog.broker.storage.local.local_log import LocalLog
 from oncelog.broker.storage.local.reader import replay_pieces
@@ -42,18 +42,19 @@ class LocalRewriting:
     def index_bytes_of(self, segment: Segment) -> int:
         return segment.index.size_bytes
 
-    def open_producers(self, segment: Segment) -> set[int]:
+    def output(self, group: Sequence[Segment]) -> "CleanedFile":
+        producers = self._open_producers(group[0])
+        self._disk.delete(group[0].path(CLEANED_SUFFIX))
+        new = Segment(self._disk, group[0].directory, group[0].base_offset, group[-1].created_ms, suffix=CLEANED_SUFFIX)
+        return CleanedFile(new, self._config.index_interval_bytes, producers)
+
+    def _open_producers(self, segment: Segment) -> set[int]:
         """From the producer snapshot before `segment`; empty if recovery would not use it."""
         path = segment.path(SNAPSHOT_SUFFIX)
         try:
             return open_producers(self._disk.read_bytes(path)) if self._disk.exists(path) else set()
         except ValueError:
             return set()
-
-    def output(self, group: Sequence[Segment]) -> "CleanedFile":
-        self._disk.delete(group[0].path(CLEANED_SUFFIX))
-        new = Segment(self._disk, group[0].directory, group[0].base_offset, group[-1].created_ms, suffix=CLEANED_SUFFIX)
-        return CleanedFile(new, self._config.index_interval_bytes)
 
     def put_in_place(self, group: Sequence[Segment], output: "CleanedFile") -> Generator[Slice, None, bool]:
         log, new, old = self._log, output.segment, list(group)
@@ -76,10 +77,11 @@ class LocalRewriting:
 class CleanedFile:
     """A segment that is written beside those that it replaces."""
 
-    __slots__ = ("_index_interval_bytes", "_unsynced_bytes", "segment", "transaction_index")
+    __slots__ = ("_index_interval_bytes", "_unsynced_bytes", "open_producers", "segment", "transaction_index")
 
-    def __init__(self, segment: Segment, index_interval_bytes: int) -> None:
+    def __init__(self, segment: Segment, index_interval_bytes: int, open_producers: set[int]) -> None:
         self.segment = segment
+        self.open_producers = open_producers
         self.transaction_index = segment.transaction_index
         self._index_interval_bytes = index_interval_bytes
         self._unsynced_bytes = 0

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator, Sequence
 
 from oncelog.broker.log.store import Batches
-from oncelog.broker.storage.compaction.rewriting import Slice
+from oncelog.broker.storage.compaction.compaction_round import Slice
 from oncelog.broker.storage.memory.memory_log import MemoryLog, MemorySegment
 
 
@@ -23,9 +23,6 @@ class MemoryRewriting:
 
     def index_bytes_of(self, segment: MemorySegment) -> int:
         return 0
-
-    def open_producers(self, segment: MemorySegment) -> set[int]:
-        return set(segment.open_producers)
 
     def output(self, group: Sequence[MemorySegment]) -> MemorySegment:
         return MemorySegment(group[0].base_offset, group[0].open_producers, group[-1].created_ms)

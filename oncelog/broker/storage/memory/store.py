@@ -30,7 +30,7 @@ from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol import mypyc_attr
 
 if TYPE_CHECKING:
-    from oncelog.broker.storage.compaction.rewriting import Rewriting
+    from oncelog.broker.storage.compaction.compaction_round import Rewriting
 
 _UNKNOWN_VOLUME = (-1, -1)
 _Kept = tuple[dict[PartitionKey, MemoryLog], dict[PartitionKey, OpenedLog], dict[PartitionKey, OpenedLog]]

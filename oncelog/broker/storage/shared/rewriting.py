@@ -9,7 +9,7 @@ Owns: what is left of a group of segments. Invariants
 from collections.abc import Generator, Iterator, Sequence
 
 from oncelog.broker.log.store import Batches, StoreDamagedError, StoreError
-from oncelog.broker.storage.compaction.rewriting import Slice
+from oncelog.broker.storage.compaction.compaction_round import Slice, ended
 from oncelog.broker.storage.memory.memory_log import MemorySegment
 from oncelog.broker.storage.shared.aside import Aside
 from oncelog.broker.storage.shared.log import SharedLog, SharedSegment
@@ -43,21 +43,17 @@ class SharedRewriting:
     def index_bytes_of(self, segment: SharedSegment) -> int:
         return 0
 
-    def open_producers(self, segment: SharedSegment) -> set[int]:
-        return set(segment.open_producers)
-
     def output(self, group: Sequence[SharedSegment]) -> "WrittenAside":
         return WrittenAside(self._log, group[0], self._aside)
 
     def put_in_place(self, group: Sequence[SharedSegment], output: "WrittenAside") -> Generator[Slice, None, bool]:
-        written = output.write(group[-1].next_offset)
-        yield from _until_done(written)
+        yield from ended(output.write(group[-1].next_offset))
         log, rows = self._log, output.rows
         if log.is_closed or not all(segment in log.segments for segment in group):
             return False
         old = tuple(row.id for segment in group for row in segment.chunks)
         added = tuple(row.id for row in rows)
-        yield from _until_done(log.replace(group, rows, self._aside.put_in_place(lambda: (old, added))))
+        yield from ended(log.replace(group, rows, self._aside.put_in_place(lambda: (old, added))))
         return True
 
     def discard(self, output: "WrittenAside") -> None:
@@ -96,9 +92,3 @@ class WrittenAside:
         self.transaction_index = TransactionIndex()  # the next marker is in the next chunk
         self._begin(end_offset)
         return self._aside.add(chunks)
-
-
-def _until_done(work: Completion[None]) -> Iterator[Slice]:
-    while not work.done:
-        yield work
-    work.result()

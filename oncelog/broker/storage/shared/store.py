@@ -74,7 +74,7 @@ from oncelog.broker.turns.waiting import first_of
 from oncelog.protocol.topics import METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from oncelog.broker.storage.compaction.rewriting import Rewriting
+    from oncelog.broker.storage.compaction.compaction_round import Rewriting
 
 _UNKNOWN_VOLUME = (-1, -1)
 _MEASURE_MS = 60_000
