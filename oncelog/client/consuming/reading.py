@@ -158,13 +158,12 @@ class Reading:
             raise InvalidState("there is nothing to read", hint='Consumer("topic"), or assign([TopicPartition(...)])')
         self._is_polling = True
         if self.group is not None:
-            self.group.is_polling = True
+            self.group.polling.begin()
 
     def _end(self) -> None:
         self._is_polling = False
         if self.group is not None:
-            self.group.is_polling = False
-            self.group.last_poll_s = asyncio.get_running_loop().time()
+            self.group.polling.end()
 
     def raise_next(self, error: KafkaError) -> None:
         """Raise this error once nothing is ahead any more."""

@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from oncelog.client.groups.assignors import ASSIGNORS
 from oncelog.client.groups.membership import GroupSettings, Rebalance, send_commit
+from oncelog.client.groups.polling import Polling
 from oncelog.client.groups.subscriptions import NO_GENERATION, Subscription, decode_assignment, encode_assignment
 from oncelog.client.values.errors import CommitFailed, FatalError, KafkaError, error_for, raise_for
 from oncelog.client.values.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -44,8 +45,7 @@ class GroupMembership:
     ) -> None:
         self.subscribes = bool(topics) or settings.pattern is not None
         """True if the group assigns the partitions."""
-        self.last_poll_s = asyncio.get_running_loop().time()
-        self.is_polling = False
+        self.polling = Polling(settings.max_poll_interval_ms)
         self._topics = tuple(topics)
         self._cluster = cluster
         self._settings = settings
@@ -319,8 +319,7 @@ class GroupMembership:
             await asyncio.sleep(settings.heartbeat_interval_ms / 1000)
             if not self.is_member:
                 return
-            idle_s = loop.time() - self.last_poll_s
-            if not self.is_polling and not self._is_joining and idle_s > settings.max_poll_interval_ms / 1000:
+            if self.polling.is_silent and not self._is_joining:
                 await self._leave_for_silence()
                 return
             try:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from oncelog.client.groups.polling import Polling
 from oncelog.client.values.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.cluster import PROPAGATION_MS, Cluster, CoordinatorKind
@@ -60,8 +61,7 @@ class Membership(Protocol):
 
     subscribes: bool
     """True if the group assigns the partitions."""
-    last_poll_s: float
-    is_polling: bool
+    polling: Polling
 
     @property
     def is_member(self) -> bool: ...

@@ -20,7 +20,7 @@ from oncelog.client.options.share_settings import ShareConsumerSettings
 from oncelog.client.sharing.acknowledgements import Acknowledgements, Origin
 from oncelog.client.sharing.exchange import Exchange
 from oncelog.client.sharing.in_flight import InFlight
-from oncelog.client.sharing.membership import MembershipSettings, ShareMembership, new_member_id
+from oncelog.client.sharing.membership import ShareMembership, new_member_id
 from oncelog.client.sharing.requests import FetchSettings
 from oncelog.client.values.errors import DeserializationError, InvalidState, KafkaError, RequestTimedOut
 from oncelog.client.values.records import AcknowledgeType, K, Record, ShareRecord, TopicPartition, V
@@ -36,9 +36,7 @@ class HandingOut(Generic[K, V]):
         self.exchange = Exchange(
             cluster, _fetch_settings(settings, member_id), self._on_outcome, check_crcs=settings.check_crcs
         )
-        self.membership = ShareMembership(
-            cluster, _membership_settings(settings), member_id, self.exchange.assign, self.exchange.notify
-        )
+        self.membership = ShareMembership(cluster, settings, member_id, self.exchange.assign, self.exchange.notify)
         self.membership.subscribe(topics)
         self._is_explicit = settings.share_acknowledgement_mode == "explicit"
         self._limit = settings.max_poll_records
@@ -92,11 +90,12 @@ class HandingOut(Generic[K, V]):
             raise InvalidState("another task is polling this consumer", hint="poll in one task and pass the records on")
         if not self.membership.topics:
             raise InvalidState("there is nothing to read", hint='ShareConsumer("topic"), or subscribe("topic")')
-        self._is_polling = self.membership.is_polling = True
+        self._is_polling = True
+        self.membership.polling.begin()
 
     def _end(self) -> None:
-        self._is_polling = self.membership.is_polling = False
-        self.membership.last_poll_s = asyncio.get_running_loop().time()
+        self._is_polling = False
+        self.membership.polling.end()
 
     def _check(self) -> None:
         if self._is_closing:
@@ -243,13 +242,4 @@ def _fetch_settings(settings: ShareConsumerSettings, member_id: str) -> FetchSet
         min_bytes=settings.fetch_min_bytes,
         max_wait_ms=settings.fetch_max_wait_ms,
         max_bytes=settings.fetch_max_bytes,
-    )
-
-
-def _membership_settings(settings: ShareConsumerSettings) -> MembershipSettings:
-    return MembershipSettings(
-        group_id=settings.group_id,
-        rack=settings.client_rack,
-        max_poll_interval_ms=settings.max_poll_interval_ms,
-        api_timeout_ms=settings.default_api_timeout_ms,
     )
