@@ -192,8 +192,9 @@ spark-ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test ## prove
 	@$(BIN)/python -m tests.spark.ledger_run --data $(or $(DATA),completejourney) --seed $(or $(SEED),1) --write docs/spark/spark-ledger.md
 
 .PHONY: generate
-generate: $(VENV)/.test ## change: Write the protocol codecs from their construct declarations
+generate: $(VENV)/.test ## change: Write the protocol codecs from their declarations, and the clients' keyword arguments from their settings
 	$(BIN)/python -m tools.write_codecs
+	$(BIN)/python -m tools.option_types
 
 .PHONY: compose-test
 compose-test: $(VENV)/.test ## prove: Build the images; kill, restart and cut off their containers under both clients (podman or docker)

@@ -31,7 +31,7 @@ from oncelog.client.admin.security import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from oncelog.client.admin.settings import AdminOptions, AdminSettings
+from oncelog.client.admin.settings import AdminSettings
 from oncelog.client.admin.share_descriptions import (
     ShareGroupDescription,
     ShareMemberDescription,
@@ -47,7 +47,26 @@ from oncelog.client.admin.streams_descriptions import (
 )
 from oncelog.client.consuming.consumer import Consumer
 from oncelog.client.consuming.raw_batches import Fate, RawBatch
+from oncelog.client.options.choices import (
+    AcknowledgementMode,
+    Acks,
+    AcquireMode,
+    Compression,
+    DeliveryMode,
+    GroupProtocol,
+    OffsetReset,
+)
 from oncelog.client.options.hooks import OnPartitions
+from oncelog.client.options.option_types import (
+    AdminOptions,
+    ConsumerOptions,
+    ProducerOptions,
+    SecurityOptions,
+    SessionConsumerOptions,
+    SessionOptions,
+    SessionProducerOptions,
+    ShareConsumerOptions,
+)
 from oncelog.client.options.serializers import (
     INT64,
     JSON,
@@ -58,27 +77,8 @@ from oncelog.client.options.serializers import (
     TopicDeserializer,
     TopicSerializer,
 )
-from oncelog.client.options.settings import (
-    Acks,
-    Compression,
-    ConsumerOptions,
-    ConsumerSettings,
-    DeliveryMode,
-    GroupProtocol,
-    OffsetReset,
-    ProducerOptions,
-    ProducerSettings,
-    SessionConsumerOptions,
-    SessionOptions,
-    SessionProducerOptions,
-    SessionSettings,
-)
-from oncelog.client.options.share_settings import (
-    AcknowledgementMode,
-    AcquireMode,
-    ShareConsumerOptions,
-    ShareConsumerSettings,
-)
+from oncelog.client.options.settings import ConsumerSettings, ProducerSettings, SessionSettings
+from oncelog.client.options.share_settings import ShareConsumerSettings
 from oncelog.client.producing.batch import Delivery, ProducerIdentity
 from oncelog.client.producing.prepared import PreparedTxnState
 from oncelog.client.producing.producer import Producer
@@ -126,7 +126,7 @@ from oncelog.client.values.records import (
     ShareRecord,
     TopicPartition,
 )
-from oncelog.client.wire.security import SaslMechanism, SecurityOptions, SecurityProtocol
+from oncelog.client.wire.security import SaslMechanism, SecurityProtocol
 
 __all__ = [
     "INT64",

@@ -19,19 +19,19 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import fields
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack, overload
 
 from oncelog.client.consuming.consumer import Consumer
-from oncelog.client.options.settings import (
+from oncelog.client.options.option_types import (
     ConsumerOptions,
-    ConsumerSettings,
     ProducerOptions,
-    ProducerSettings,
+    SecurityOptions,
     SessionConsumerOptions,
     SessionOptions,
-    SessionSettings,
 )
+from oncelog.client.options.settings import ConsumerSettings, ProducerSettings, SessionSettings
 from oncelog.client.producing.batch import Delivery
 from oncelog.client.producing.producer import Producer
 from oncelog.client.producing.transaction import Transaction
@@ -62,7 +62,7 @@ from oncelog.client.values.records import (
     TopicPartition,
     V,
 )
-from oncelog.client.wire.security import SecurityOptions, security_options
+from oncelog.client.wire.security import SecuritySettings
 
 _OF_THE_SESSION = frozenset(SessionOptions.__optional_keys__ | SessionOptions.__required_keys__)
 _log = logging.getLogger("oncelog.client")
@@ -104,7 +104,7 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         self._max_wait_ms = settings.max_wait_ms
         self.transactional_id = settings.transactional_id or _new_id(settings.group_id)
         """The transactional id of this instance."""
-        security = security_options(settings)
+        security = _security_options(settings)
         read: ConsumerOptions[K, V] = {
             **security,
             "auto_offset_reset": "earliest",
@@ -389,6 +389,13 @@ def _check_nested(settings: SessionSettings) -> None:
                 shown = "..." if name in SecurityOptions.__optional_keys__ else repr(value)  # no secret
                 text = f"{name} belongs to the session, not into {place}={{...}}"
                 raise ConfigError(text, hint=f"TransactionalSession(..., {name}={shown})")
+
+
+def _security_options(settings: SessionSettings) -> SecurityOptions:
+    """Return the options of TLS and SASL, for both clients."""
+    options: Any = {each.name: getattr(settings, each.name) for each in fields(SecuritySettings)}
+    found: SecurityOptions = options
+    return found
 
 
 def _new_id(group_id: str) -> str:

@@ -30,9 +30,9 @@ from oncelog.client.admin.descriptions import (
 from oncelog.client.admin.share_descriptions import SharePartitionOffset
 from oncelog.client.consuming.consumer import Consumer
 from oncelog.client.consuming.raw_batches import RawBatch
+from oncelog.client.options.option_types import SecurityOptions
 from oncelog.client.values.errors import KafkaError
 from oncelog.client.values.records import Record, TopicPartition
-from oncelog.client.wire.security import SecurityOptions
 from oncelog.console.holding import Holder
 from oncelog.console.nodes import Takeovers
 from oncelog.console.partition_map import MAX_WINDOW_BYTES, Bounds, Window, better_start, cells_of

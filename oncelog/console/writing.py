@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from oncelog.client.options.option_types import SecurityOptions
 from oncelog.client.producing.producer import Producer
 from oncelog.client.producing.transaction import Transaction
 from oncelog.client.values.errors import KafkaError
 from oncelog.client.values.records import RecordMetadata
-from oncelog.client.wire.security import SecurityOptions
 from oncelog.console.drafts import Draft
 from oncelog.console.query import BadQuery
 from oncelog.tools.asking import NotFound

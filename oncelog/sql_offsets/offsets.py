@@ -15,8 +15,8 @@ from typing import Any, Literal, TypedDict, overload
 
 from oncelog.client.blocking.clients import Consumer as BlockingConsumer
 from oncelog.client.consuming.consumer import Consumer
+from oncelog.client.options.choices import OffsetReset
 from oncelog.client.options.hooks import OnPartitions
-from oncelog.client.options.settings import OffsetReset
 from oncelog.client.values.errors import ConfigError, InvalidState, NoOffsetForPartition
 from oncelog.client.values.records import ConsumerRecords, K, TopicPartition, V
 from oncelog.sql_offsets.batch import BlockingSqlBatch, SqlBatch

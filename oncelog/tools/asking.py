@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from oncelog.client.admin.client import Admin
+    from oncelog.client.options.option_types import SecurityOptions
     from oncelog.client.values.errors import KafkaError
-    from oncelog.client.wire.security import SecurityOptions
     from oncelog.tools.profiles import Target
 
 

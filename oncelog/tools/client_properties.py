@@ -8,12 +8,13 @@ The environment and profiles have the client's own names, `sasl_password` for `s
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from oncelog.client.wire.security import SecurityOptions
+    from oncelog.client.options.option_types import SecurityOptions
 
 Spelling = Callable[[str], str]
 """Returns the name that a person typed for an option of the client: sasl.mechanism, ONCELOG_SASL_MECHANISM."""
@@ -69,9 +70,9 @@ def named_options(values: Mapping[str, Any], where: str, spelling: Spelling) -> 
 
 def check_names(names: Collection[str], where: str, spelling: Spelling, others: Collection[str] = ()) -> None:
     """Raises ClientPropertiesError for the first that is neither about security nor one of the `others`."""
-    from oncelog.client.wire.security import SecurityOptions
+    from oncelog.client.wire.security import SecuritySettings
 
-    known = {*SecurityOptions.__annotations__, TOKEN, *others} - _OF_PROGRAMS
+    known = {*(each.name for each in fields(SecuritySettings)), TOKEN, *others} - _OF_PROGRAMS
     for name in names:
         if name not in known:
             from oncelog.protocol.names import owner_of

@@ -18,7 +18,8 @@ from oncelog.client import (
     TopicPartition,
 )
 from oncelog.client.consuming.ranges import RangeReader
-from oncelog.client.options.settings import Acks, Compression, ConsumerOptions, ProducerOptions
+from oncelog.client.options.choices import Acks, Compression
+from oncelog.client.options.option_types import ConsumerOptions, ProducerOptions
 from oncelog.client.values.errors import (
     CommitFailed,
     ConfigError,

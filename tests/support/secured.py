@@ -17,7 +17,8 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from oncelog.client import UserScramCredentialUpsertion
-from oncelog.client.wire.security import SaslMechanism, SecurityOptions, SecurityProtocol
+from oncelog.client.options.option_types import SecurityOptions
+from oncelog.client.wire.security import SaslMechanism, SecurityProtocol
 from oncelog.sync import Admin
 from tests.support.daemon import Daemon
 from tests.support.kafka import Kafka, free_ports

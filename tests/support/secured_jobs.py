@@ -20,7 +20,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from oncelog import sync
 from oncelog.client import KafkaError
-from oncelog.client.wire.security import SecurityOptions
+from oncelog.client.options.option_types import SecurityOptions
 from oncelog.protocol.errors import ErrorCode
 from tests.support.interop import GO_PROGRAM, NODE_PACKAGES, ROOT, class_path, needs, run
 from tests.support.patience import PATIENCE_S

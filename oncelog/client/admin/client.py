@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
-from oncelog.client.admin.settings import AdminOptions, AdminSettings
+from oncelog.client.admin.settings import AdminSettings
 from oncelog.client.values.arguments import ConfigValue, offsets_of, partitions_of
 from oncelog.client.values.errors import ConfigError, check_each, check_options
 from oncelog.client.values.lifetime import Lifetime
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from oncelog.client.admin.share_descriptions import ShareGroupDescription, SharePartitionOffset
     from oncelog.client.admin.streams_descriptions import StreamsGroupDescription
+    from oncelog.client.options.option_types import AdminOptions
     from oncelog.client.values.records import IsolationLevel
 
 
@@ -65,7 +66,7 @@ class Admin:
     """
 
     def __init__(
-        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[AdminOptions]
+        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: "Unpack[AdminOptions]"
     ) -> None:
         check_options("Admin", AdminSettings, options)
         settings = AdminSettings(**options)

@@ -1,23 +1,12 @@
 """Settings of Admin.
 
-Owns: names, types, defaults; each is declared twice, as those in `settings`, which has the other clients': this one is
-loaded by every command.
+Owns: names, types, defaults. Those of the other clients are in `options`: this module is loaded by every command.
 """
 
 from dataclasses import dataclass
 
 from oncelog.client.values.option_values import check_values
-from oncelog.client.wire.security import SecurityOptions, SecuritySettings
-
-
-class AdminOptions(SecurityOptions, total=False):
-    """The keyword arguments of `Admin`, for type checkers; `AdminSettings` has their defaults."""
-
-    request_timeout_ms: float
-    default_api_timeout_ms: float
-    retry_backoff_ms: float
-    bootstrap_timeout_ms: float
-    client_id: str
+from oncelog.client.wire.security import SecuritySettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

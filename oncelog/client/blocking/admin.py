@@ -4,12 +4,15 @@ Owns: one method for each of the asyncio one, which is made of it. Does not own:
 """
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from oncelog.client.admin.client import Admin as AsyncAdmin
-from oncelog.client.admin.settings import AdminOptions, AdminSettings
+from oncelog.client.admin.settings import AdminSettings
 from oncelog.client.blocking.loop_thread import Facade, blocking, closing
 from oncelog.client.values.option_values import lists_options
+
+if TYPE_CHECKING:
+    from oncelog.client.options.option_types import AdminOptions
 
 
 @lists_options(AdminSettings)
@@ -23,7 +26,7 @@ class Admin(Facade[AsyncAdmin]):
     """
 
     def __init__(
-        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: Unpack[AdminOptions]
+        self, bootstrap_servers: str | Sequence[str] = "localhost:9092", **options: "Unpack[AdminOptions]"
     ) -> None:
         super().__init__(AsyncAdmin(bootstrap_servers, **options))
 

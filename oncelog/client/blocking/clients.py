@@ -15,15 +15,9 @@ from oncelog.client.consuming.consumer import Consumer as AsyncConsumer
 from oncelog.client.consuming.ranges import NO_TOPIC_ID, RangePiece
 from oncelog.client.consuming.ranges import RangeReader as AsyncRangeReader
 from oncelog.client.consuming.raw_batches import RawBatch
-from oncelog.client.options.settings import (
-    ConsumerOptions,
-    ConsumerSettings,
-    ProducerOptions,
-    ProducerSettings,
-    SessionOptions,
-    SessionSettings,
-)
-from oncelog.client.options.share_settings import ShareConsumerOptions, ShareConsumerSettings
+from oncelog.client.options.option_types import ConsumerOptions, ProducerOptions, SessionOptions, ShareConsumerOptions
+from oncelog.client.options.settings import ConsumerSettings, ProducerSettings, SessionSettings
+from oncelog.client.options.share_settings import ShareConsumerSettings
 from oncelog.client.producing.batch import Delivery as AsyncDelivery
 from oncelog.client.producing.producer import Producer as AsyncProducer
 from oncelog.client.producing.transaction import HasGroupMetadata

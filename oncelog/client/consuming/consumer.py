@@ -16,8 +16,9 @@ from oncelog.client.consuming.partition_state import PartitionState
 from oncelog.client.consuming.raw_batches import RawBatch, iter_raw_batches
 from oncelog.client.consuming.reading import Reading
 from oncelog.client.options.hooks import OnCommit, before_return
+from oncelog.client.options.option_types import ConsumerOptions
 from oncelog.client.options.serializers import deserializing
-from oncelog.client.options.settings import ConsumerOptions, ConsumerSettings
+from oncelog.client.options.settings import ConsumerSettings
 from oncelog.client.values.arguments import (
     check_count,
     check_milliseconds,

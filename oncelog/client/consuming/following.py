@@ -13,7 +13,8 @@ from typing import Self, Unpack
 
 from oncelog.client.consuming.fetcher import Fetcher
 from oncelog.client.consuming.reading import fetch_settings
-from oncelog.client.options.settings import ConsumerOptions, ConsumerSettings
+from oncelog.client.options.option_types import ConsumerOptions
+from oncelog.client.options.settings import ConsumerSettings
 from oncelog.client.values.errors import CorruptBatch, InvalidState, NoOffsetForPartition, check_options
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline

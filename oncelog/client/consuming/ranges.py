@@ -16,7 +16,8 @@ from uuid import UUID
 
 from oncelog.client.consuming.isolation import AbortedTransactions
 from oncelog.client.consuming.single_fetch import fetch_once
-from oncelog.client.options.settings import ConsumerOptions, ConsumerSettings
+from oncelog.client.options.option_types import ConsumerOptions
+from oncelog.client.options.settings import ConsumerSettings
 from oncelog.client.values.errors import CorruptBatch, RequestTimedOut, check_options, error_for
 from oncelog.client.values.lifetime import Lifetime
 from oncelog.client.values.records import TopicPartition

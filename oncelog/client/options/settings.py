@@ -1,31 +1,27 @@
 """Settings of producers and consumers, under Kafka's names in snake_case, and which combinations are invalid.
 
-Owns: names, types, defaults, checks. Each setting is declared twice: as an option, for type checkers, and as a field
-with its default; a test keeps the two equal. Times are in milliseconds, sizes in bytes.
+Owns: names, types, defaults, checks. The keyword arguments that type checkers know (`option_types`) are made of the
+fields here by `make generate`. Times are in milliseconds, sizes in bytes.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Generic, Literal, Required, Self
+from typing import Any, Self
 
+from oncelog.client.options.choices import Acks, Compression, DeliveryMode, GroupProtocol, OffsetReset
 from oncelog.client.options.hooks import OnAcknowledgement, OnCommitted, OnConsume, OnPartitions, OnSend
+from oncelog.client.options.option_types import (
+    ConsumerOptions,
+    ProducerOptions,
+    SessionConsumerOptions,
+    SessionProducerOptions,
+)
 from oncelog.client.options.serializers import Deserializer, Serializer
 from oncelog.client.values.errors import ConfigError
 from oncelog.client.values.option_values import check_values
-from oncelog.client.values.records import IsolationLevel, K, OutK, OutV, V
-from oncelog.client.wire.security import SecurityOptions, SecuritySettings
-
-Acks = Literal["all", -1, 0, 1]
-"""When the broker responds: "all" (-1) once every in-sync replica has the record, 1 once the leader has, 0 never."""
-Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-"""The codec of a producer's batches."""
-OffsetReset = Literal["earliest", "latest", "error"]
-"""Where to start without a valid committed offset; "error" raises NoOffsetForPartition."""
-DeliveryMode = Literal["at_most_once", "at_least_once", "exactly_once"]
-"""What a fault may do to a record on its way through a consumer and a producer: lose it, double it, or neither."""
-GroupProtocol = Literal["classic", "consumer"]
-"""How a group assigns partitions: classic is done by a member, consumer by the coordinator (KIP-848)."""
+from oncelog.client.values.records import IsolationLevel
+from oncelog.client.wire.security import SecuritySettings
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """The names of the assignors that a classic group may choose from; `groups.assignors` has them."""
@@ -34,44 +30,6 @@ _MAX_NAME_BYTES = 32_767
 _CACHED_BATCHES = 5
 """How many batches a broker caches per producer and partition: with more in flight it could not recognise a
 duplicate."""
-
-
-class _ProducerOptions(SecurityOptions, total=False):
-    """The options of a producer without those of keys and values, and of its identity."""
-
-    delivery: DeliveryMode | None
-    enable_idempotence: bool | None
-    acks: Acks
-    linger_ms: float
-    batch_size: int
-    compression_type: Compression
-    max_in_flight_requests_per_connection: int
-    delivery_timeout_ms: float
-    request_timeout_ms: float
-    transaction_timeout_ms: int
-    transaction_two_phase_commit_enable: bool
-    retry_backoff_ms: float
-    max_block_ms: float
-    bootstrap_timeout_ms: float
-    buffer_memory: int
-    max_request_size: int
-    on_acknowledgement: OnAcknowledgement | None
-    client_id: str
-
-
-class ProducerOptions(_ProducerOptions, Generic[K, V], total=False):
-    """The keyword arguments of `Producer`, for type checkers; `ProducerSettings` has their defaults."""
-
-    transactional_id: str | None
-    key_serializer: Serializer[K] | None
-    value_serializer: Serializer[V] | None
-    on_send: OnSend[K, V] | None
-
-
-class SessionProducerOptions(_ProducerOptions, total=False):
-    """The options that a session leaves to its producer; it has the others itself."""
-
-    on_send: OnSend[Any, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,59 +110,6 @@ class ProducerSettings(SecuritySettings):
     def is_idempotent(self) -> bool:
         """Whether the producer numbers its batches, so that the broker drops duplicates."""
         return self.acks_value == -1 if self.enable_idempotence is None else self.enable_idempotence
-
-
-class _ConsumerOptions(SecurityOptions, total=False):
-    """The options of a consumer without those of keys and values, and of its identity."""
-
-    delivery: DeliveryMode | None
-    pattern: str | None
-    isolation_level: IsolationLevel
-    auto_offset_reset: OffsetReset
-    enable_auto_commit: bool
-    commit_before_return: bool
-    auto_commit_interval_ms: float
-    max_poll_records: int
-    max_poll_interval_ms: int
-    session_timeout_ms: int
-    heartbeat_interval_ms: int
-    group_instance_id: str | None
-    group_protocol: GroupProtocol
-    group_remote_assignor: str | None
-    partition_assignment_strategy: Sequence[str]
-    fetch_min_bytes: int
-    fetch_max_wait_ms: int
-    fetch_max_bytes: int
-    queued_max_bytes: int
-    max_partition_fetch_bytes: int
-    check_crcs: bool
-    request_timeout_ms: float
-    default_api_timeout_ms: float
-    bootstrap_timeout_ms: float
-    retry_backoff_ms: float
-    metadata_max_age_ms: int
-    client_rack: str | None
-    on_assign: OnPartitions | None
-    on_revoke: OnPartitions | None
-    on_lost: OnPartitions | None
-    on_commit: OnCommitted | None
-    client_id: str
-
-
-class ConsumerOptions(_ConsumerOptions, Generic[K, V], total=False):
-    """The keyword arguments of `Consumer`, for type checkers; `ConsumerSettings` has their defaults."""
-
-    bootstrap_servers: str | Sequence[str]
-    group_id: str | None
-    key_deserializer: Deserializer[K] | None
-    value_deserializer: Deserializer[V] | None
-    on_consume: OnConsume[K, V] | None
-
-
-class SessionConsumerOptions(_ConsumerOptions, total=False):
-    """The options that a session leaves to its consumer; it has the others itself."""
-
-    on_consume: OnConsume[Any, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,22 +245,6 @@ class ConsumerSettings(SecuritySettings):
     def reads_committed(self) -> bool:
         """Whether the isolation level is read_committed."""
         return self.isolation_level == "read_committed"
-
-
-class SessionOptions(SecurityOptions, Generic[K, V, OutK, OutV], total=False):
-    """The keyword arguments of `TransactionalSession`, for type checkers; `SessionSettings` has their defaults."""
-
-    group_id: Required[str]
-    bootstrap_servers: str | Sequence[str]
-    transactional_id: str | None
-    max_records: int
-    max_wait_ms: int
-    key_deserializer: Deserializer[K] | None
-    value_deserializer: Deserializer[V] | None
-    key_serializer: Serializer[OutK] | None
-    value_serializer: Serializer[OutV] | None
-    consumer: SessionConsumerOptions | None
-    producer: SessionProducerOptions | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

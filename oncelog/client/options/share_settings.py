@@ -6,43 +6,14 @@ isolation level, how long locks last and how often a record is delivered are set
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Required
+from typing import Any
 
+from oncelog.client.options.choices import AcknowledgementMode, AcquireMode
 from oncelog.client.options.hooks import OnAcknowledged
 from oncelog.client.options.serializers import Deserializer
 from oncelog.client.options.settings import check_name
 from oncelog.client.values.option_values import check_values
-from oncelog.client.values.records import K, V
-from oncelog.client.wire.security import SecurityOptions, SecuritySettings
-
-AcknowledgementMode = Literal["implicit", "explicit"]
-"""Who acknowledges records: the next poll or commit, all as accepted, or the program, each by itself."""
-AcquireMode = Literal["batch_optimized", "record_limit"]
-"""What a broker acquires for a member: whole batches, also ahead, or no more records than it asked for (KIP-1206)."""
-
-
-class ShareConsumerOptions(SecurityOptions, Generic[K, V], total=False):
-    """The keyword arguments of `ShareConsumer`, for type checkers; `ShareConsumerSettings` has their defaults."""
-
-    group_id: Required[str]
-    bootstrap_servers: str | Sequence[str]
-    share_acknowledgement_mode: AcknowledgementMode
-    share_acquire_mode: AcquireMode
-    max_poll_records: int
-    max_poll_interval_ms: int
-    fetch_min_bytes: int
-    fetch_max_wait_ms: int
-    fetch_max_bytes: int
-    check_crcs: bool
-    request_timeout_ms: float
-    default_api_timeout_ms: float
-    bootstrap_timeout_ms: float
-    retry_backoff_ms: float
-    client_rack: str | None
-    key_deserializer: Deserializer[K] | None
-    value_deserializer: Deserializer[V] | None
-    on_acknowledged: OnAcknowledged | None
-    client_id: str
+from oncelog.client.wire.security import SecuritySettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import Generic, Self, Unpack, cast
 
 from oncelog.client.options.hooks import before_send, on_outcome
+from oncelog.client.options.option_types import ProducerOptions
 from oncelog.client.options.serializers import serializing
-from oncelog.client.options.settings import ProducerOptions, ProducerSettings
+from oncelog.client.options.settings import ProducerSettings
 from oncelog.client.producing.accumulator import Accumulator
 from oncelog.client.producing.batch import Batch, Delivery, ProducerIdentity
 from oncelog.client.producing.idempotence import IdempotentGate, PlainGate

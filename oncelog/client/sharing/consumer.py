@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any, Generic, Self, Unpack
 
 from oncelog.client.options.hooks import OnShareCommit
-from oncelog.client.options.share_settings import ShareConsumerOptions, ShareConsumerSettings
+from oncelog.client.options.option_types import ShareConsumerOptions
+from oncelog.client.options.share_settings import ShareConsumerSettings
 from oncelog.client.sharing.acknowledgements import TYPES
 from oncelog.client.sharing.handing_out import HandingOut
 from oncelog.client.values.arguments import check_milliseconds, check_topics

@@ -17,7 +17,7 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
 
 from oncelog.client.values.errors import ConfigError
 
@@ -34,25 +34,6 @@ EndpointIdentification = Literal["https", ""]
 """Whether the certificate must be for the host that was connected to."""
 TokenProvider = Callable[[], str | Awaitable[str]]
 """Returns a token for OAUTHBEARER: `async def token() -> str`, or a plain function that does not wait."""
-
-
-class SecurityOptions(TypedDict, total=False):
-    """The options of TLS and SASL that every client has, for type checkers; `SecuritySettings` has their defaults."""
-
-    security_protocol: SecurityProtocol
-    sasl_mechanism: SaslMechanism | None
-    sasl_username: str | None
-    sasl_password: str | None
-    sasl_tokenauth: bool
-    sasl_jaas_config: str | None
-    sasl_oauth_token_provider: TokenProvider | None
-    sasl_oauth_extensions: Mapping[str, str] | None
-    ssl_truststore_location: str | None
-    ssl_truststore_certificates: str | None
-    ssl_keystore_location: str | None
-    ssl_key_password: str | None
-    ssl_endpoint_identification_algorithm: EndpointIdentification
-    ssl_context: ssl.SSLContext | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +93,6 @@ def security_of(settings: SecuritySettings) -> Security:
     _refuse_unused(settings, "ssl_", has_tls, "SSL")
     _refuse_unused(settings, "sasl_", has_login, "SASL_SSL")
     return Security(protocol, _context(settings) if has_tls else None, _logins(settings) if has_login else None)
-
-
-def security_options(settings: SecuritySettings) -> SecurityOptions:
-    """Return these settings as options of another client."""
-    options: Any = {each.name: getattr(settings, each.name) for each in fields(SecuritySettings)}
-    found: SecurityOptions = options
-    return found
 
 
 def _refuse_unused(settings: SecuritySettings, prefix: str, is_used: bool, instead: str) -> None:

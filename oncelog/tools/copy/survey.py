@@ -12,8 +12,8 @@ from oncelog.client.admin.client import Admin
 from oncelog.client.admin.descriptions import TopicDescription
 from oncelog.client.consuming.consumer import Consumer
 from oncelog.client.consuming.following import BatchFollower
+from oncelog.client.options.option_types import SecurityOptions
 from oncelog.client.values.records import TopicPartition
-from oncelog.client.wire.security import SecurityOptions
 from oncelog.tools.copy.state import TOPIC_PREFIX, CopyState, PartitionCopy, TopicIds, replay, topic_of
 
 _LEFT_OUT = frozenset(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from oncelog.tools.terminal import say
 
 if TYPE_CHECKING:
-    from oncelog.client.wire.security import SecurityOptions
+    from oncelog.client.options.option_types import SecurityOptions
 
 
 class Wrong(Exception):

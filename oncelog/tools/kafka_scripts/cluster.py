@@ -18,7 +18,7 @@ from oncelog.tools.kafka_scripts.asking import ask
 
 if TYPE_CHECKING:
     from oncelog.client.admin.client import Admin
-    from oncelog.client.wire.security import SecurityOptions
+    from oncelog.client.options.option_types import SecurityOptions
 
 _TIMEOUT_S = 5.0
 _PAUSE_S = 0.5

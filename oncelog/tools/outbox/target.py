@@ -26,7 +26,7 @@ from oncelog.tools.outbox.events import Event
 from oncelog.tools.outbox.position import TOPIC_CONFIGS, OutboxError, Position, topic_of
 
 if TYPE_CHECKING:
-    from oncelog.client.wire.security import SecurityOptions
+    from oncelog.client.options.option_types import SecurityOptions
 
 _CLIENT_ID = "oncelog-outbox"
 _TRANSACTION_MS = 900_000

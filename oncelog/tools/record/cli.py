@@ -26,7 +26,7 @@ from oncelog.tools.positions import (
 from oncelog.tools.terminal import say, say_bytes, say_json
 
 if TYPE_CHECKING:
-    from oncelog.client.options.settings import OffsetReset
+    from oncelog.client.options.choices import OffsetReset
     from oncelog.tools.record.formats import Piece, ReadRecord
     from oncelog.tools.record.produce import Input, Tally
 

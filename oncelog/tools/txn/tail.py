@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client.admin.client import Admin
-from oncelog.client.admin.settings import AdminOptions
 from oncelog.client.consuming.consumer import Consumer
+from oncelog.client.options.option_types import AdminOptions
 from oncelog.client.values.errors import KafkaError
 from oncelog.client.values.records import Record, TopicPartition
 from oncelog.protocol import state_record_codec
