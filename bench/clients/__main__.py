@@ -17,7 +17,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from bench.clients.drivers import Clock, ConfluentKafka
+from bench.clients.drivers import CONFLUENT_KAFKA, BlockingDriver, Clock
 from bench.clients.report import Report
 from bench.clients.workers import CLIENTS, COMPILED, INTERPRETED, Client, Worker
 from bench.harness import machine
@@ -97,7 +97,7 @@ def _prepare(bootstrap: str, scale: int) -> None:
     for workload in WORKLOADS:
         if workload.method == "consume":
             value, count = bytes(workload.size), workload.count // scale
-            ConfluentKafka(bootstrap).produce(workload.topic, value, count, Clock())
+            BlockingDriver(CONFLUENT_KAFKA, bootstrap).produce(workload.topic, value, count, Clock())
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -1,16 +1,19 @@
-"""The clients that are compared: a class each, with the same five methods.
+"""The clients that are compared: how a program opens each, and what it calls.
 
-Owns: the calls that a user of each client would write. Does not own: counting rounds, processes (`worker`). All have
-the same settings where they have different defaults: acks=all, idempotent, batches of 16 kB that linger 5 ms (Java's
-defaults), read_committed, partition 0. Invariant: the clock covers neither connections nor the first record.
+Owns: the calls that a user of each client would write, and the workloads that are made of them, for asyncio clients and
+for blocking ones. Does not own: counting rounds, processes (`worker`). All have the same settings where they have
+different defaults: acks=all, idempotent, batches of 16 kB that linger 5 ms (Java's defaults), read_committed, partition
+0. Invariant: the clock covers neither connections nor the first record.
 """
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from operator import attrgetter
+from typing import Any
 
 _BATCH_BYTES = 16_384
 _LINGER_MS = 5
@@ -37,77 +40,85 @@ class Clock:
         self.cpu_s += time.process_time()
 
 
-class Driver(Protocol):
-    """Each method does `count` operations inside `with clock`, and raises if a record is refused or missing."""
-
-    def __init__(self, bootstrap: str) -> None: ...
-
-    def produce(self, topic: str, value: bytes, count: int, clock: Clock) -> None:
-        """All of them, then one wait."""
-
-    def produce_and_wait(self, topic: str, value: bytes, count: int, clock: Clock) -> None: ...
-
-    def consume(self, topic: str, count: int, clock: Clock) -> None:
-        """One after the other, from the beginning; the value and the offset of each are looked at."""
-
-    def consume_batches(self, topic: str, count: int, clock: Clock) -> None:
-        """What the client calls several records at a time; looked at as in `consume`."""
-
-
 class Missing(Exception):
     """A record that was written was not read, or not where it was."""
 
 
+@dataclass(slots=True)
 class _Seen:
-    """Looks at records: their offsets must follow each other."""
+    """What has been read: the offsets follow each other, and each value is looked at."""
 
-    __slots__ = ("bytes", "next_offset")
+    next_offset: int = 0
+    bytes: int = 0
 
-    def __init__(self) -> None:
-        self.next_offset = 0
-        self.bytes = 0
+    def look(self, records: Sequence[Any]) -> None:
+        next_offset, size = self.next_offset, self.bytes
+        for record in records:
+            if record.offset != next_offset:
+                raise Missing(f"offset {next_offset}")
+            next_offset += 1
+            size += len(record.value or b"")
+        self.next_offset, self.bytes = next_offset, size
 
-    def check(self, count: int) -> None:
-        if self.next_offset < count:
-            raise Missing(f"{self.next_offset} of {count} records")
+
+# --- workloads --------------------------------------------------------------------------------------------------------
+# Each method of a driver does `count` operations inside `with clock`, and raises if a record is refused or missing.
 
 
-class Oncelog:
-    """This client, interpreted or compiled as the process has it."""
+@dataclass(frozen=True, slots=True)
+class AsyncClient:
+    producer: Callable[[str, float], AbstractAsyncContextManager[Any]]
+    """For the bootstrap servers, and how long a record lingers, in milliseconds."""
+    consumer: Callable[[str, str], AbstractAsyncContextManager[Any]]
+    """At the beginning of partition 0 of a topic."""
+    send: Callable[[Any], Callable[..., Any]]
+    """The method of a producer that waits for the outcome."""
+    send_soon: Callable[[Any], Callable[..., Any]]
+    """The method that does not."""
+    batches: Callable[[Any], AsyncIterator[Sequence[Any]]]
+    """Several records of a consumer at a time, as the client has them."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+
+@dataclass(frozen=True, slots=True)
+class AsyncDriver:
+    client: AsyncClient
+    bootstrap: str
 
     def produce(self, topic: str, value: bytes, count: int, clock: Clock) -> None:
+        """Send all of them, then wait once."""
+
         async def run() -> None:
-            async with self._producer(_LINGER_MS) as producer:
-                await producer.send(topic, value, partition=0)
+            async with self.client.producer(self.bootstrap, _LINGER_MS) as producer:
+                send_soon = self.client.send_soon(producer)
+                await self.client.send(producer)(topic, value, partition=0)
                 with clock:
                     for _ in range(count):
-                        await producer.send_soon(topic, value, partition=0)
+                        last = await send_soon(topic, value, partition=0)
                     await producer.flush()
+                    await last
 
         asyncio.run(run())
 
     def produce_and_wait(self, topic: str, value: bytes, count: int, clock: Clock) -> None:
         async def run() -> None:
-            async with self._producer(0) as producer:
-                await producer.send(topic, value, partition=0)
+            async with self.client.producer(self.bootstrap, 0) as producer:
+                send = self.client.send(producer)
+                await send(topic, value, partition=0)
                 with clock:
                     for _ in range(count):
                         started_s = time.perf_counter()
-                        await producer.send(topic, value, partition=0)
+                        await send(topic, value, partition=0)
                         clock.durations_s.append(time.perf_counter() - started_s)
 
         asyncio.run(run())
 
     def consume(self, topic: str, count: int, clock: Clock) -> None:
+        """Read one after the other, from the beginning; look at the value and the offset of each."""
+
         async def run() -> None:
-            async with self._consumer(topic) as consumer:
-                seen = _Seen()
-                records = aiter(consumer)
-                first = await anext(records)
-                seen.next_offset, seen.bytes = first.offset + 1, len(first.value or b"")
+            async with self.client.consumer(self.bootstrap, topic) as consumer:
+                seen, records = _Seen(), aiter(consumer)
+                seen.look([await anext(records)])
                 with clock:
                     async for record in records:
                         if record.offset != seen.next_offset:
@@ -116,305 +127,268 @@ class Oncelog:
                         seen.bytes += len(record.value or b"")
                         if seen.next_offset >= count:
                             break
-                seen.check(count)
 
         asyncio.run(run())
 
     def consume_batches(self, topic: str, count: int, clock: Clock) -> None:
+        """Read several records at a time; look at them as in `consume`."""
+
         async def run() -> None:
-            async with self._consumer(topic) as consumer:
+            async with self.client.consumer(self.bootstrap, topic) as consumer:
                 seen = _Seen()
-                _look(seen, await consumer.next_batch(max_records=1))
+                seen.look([await anext(aiter(consumer))])
                 with clock:
-                    async for batch in consumer.batches():
-                        _look(seen, batch)
+                    async for batch in self.client.batches(consumer):
+                        seen.look(batch)
                         if seen.next_offset >= count:
                             break
-                seen.check(count)
 
         asyncio.run(run())
 
-    def _producer(self, linger_ms: float) -> Any:
-        from oncelog.client import Producer
 
-        return Producer(self._bootstrap, linger_ms=linger_ms, batch_size=_BATCH_BYTES)
-
-    @asynccontextmanager
-    async def _consumer(self, topic: str) -> AsyncIterator[Any]:
-        from oncelog.client import Consumer, TopicPartition
-
-        async with Consumer(
-            bootstrap_servers=self._bootstrap, isolation_level="read_committed", auto_offset_reset="error"
-        ) as consumer:
-            consumer.assign([TopicPartition(topic, 0)])
-            consumer.seek(TopicPartition(topic, 0), 0)
-            yield consumer
+@dataclass(frozen=True, slots=True)
+class BlockingClient:
+    producer: Callable[[str, int], AbstractContextManager[Any]]
+    consumer: Callable[[str, str], AbstractContextManager[Any]]
+    send: Callable[[Any], Callable[..., Any]]
+    """The method of a producer that does not wait."""
+    wait: Callable[[Any, Any], None]
+    """Waits for what the method has returned last, the outcome of one record."""
+    flush: Callable[[Any], None]
+    read: Callable[[Any, _Seen, int], None]
+    """Reads one after the other, until so many are seen."""
+    read_batches: Callable[[Any, _Seen, int], None]
 
 
-class AioKafka:
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+@dataclass(frozen=True, slots=True)
+class BlockingDriver:
+    """As `AsyncDriver`."""
+
+    client: BlockingClient
+    bootstrap: str
 
     def produce(self, topic: str, value: bytes, count: int, clock: Clock) -> None:
-        async def run() -> None:
-            async with self._producer(_LINGER_MS) as producer:
-                await producer.send_and_wait(topic, value, partition=0)
-                with clock:
-                    for _ in range(count):
-                        last = await producer.send(topic, value, partition=0)
-                    await producer.flush()
-                    await last
-
-        asyncio.run(run())
-
-    def produce_and_wait(self, topic: str, value: bytes, count: int, clock: Clock) -> None:
-        async def run() -> None:
-            async with self._producer(0) as producer:
-                await producer.send_and_wait(topic, value, partition=0)
-                with clock:
-                    for _ in range(count):
-                        started_s = time.perf_counter()
-                        await producer.send_and_wait(topic, value, partition=0)
-                        clock.durations_s.append(time.perf_counter() - started_s)
-
-        asyncio.run(run())
-
-    def consume(self, topic: str, count: int, clock: Clock) -> None:
-        async def run() -> None:
-            async with self._consumer(topic) as consumer:
-                seen = _Seen()
-                _look(seen, [await consumer.getone()])
-                with clock:
-                    async for record in consumer:
-                        if record.offset != seen.next_offset:
-                            raise Missing(f"offset {seen.next_offset}")
-                        seen.next_offset += 1
-                        seen.bytes += len(record.value or b"")
-                        if seen.next_offset >= count:
-                            break
-                seen.check(count)
-
-        asyncio.run(run())
-
-    def consume_batches(self, topic: str, count: int, clock: Clock) -> None:
-        async def run() -> None:
-            async with self._consumer(topic) as consumer:
-                seen = _Seen()
-                _look(seen, [await consumer.getone()])
-                with clock:
-                    while seen.next_offset < count:
-                        for records in (await consumer.getmany(timeout_ms=1000, max_records=_EACH)).values():
-                            _look(seen, records)
-
-        asyncio.run(run())
-
-    @asynccontextmanager
-    async def _producer(self, linger_ms: int) -> AsyncIterator[Any]:
-        from aiokafka import AIOKafkaProducer
-
-        async with AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap,
-            enable_idempotence=True,
-            linger_ms=linger_ms,
-            max_batch_size=_BATCH_BYTES,
-        ) as producer:
-            yield producer
-
-    @asynccontextmanager
-    async def _consumer(self, topic: str) -> AsyncIterator[Any]:
-        from aiokafka import AIOKafkaConsumer, TopicPartition
-
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._bootstrap,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            max_poll_records=_EACH,
-        )
-        consumer.assign([TopicPartition(topic, 0)])
-        async with consumer:
-            consumer.seek(TopicPartition(topic, 0), 0)
-            yield consumer
-
-
-class KafkaPython:
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-
-    def produce(self, topic: str, value: bytes, count: int, clock: Clock) -> None:
-        with self._producer(_LINGER_MS) as producer:
-            producer.send(topic, value, partition=0).get(_PATIENCE_S)
+        with self.client.producer(self.bootstrap, _LINGER_MS) as producer:
+            send, wait = self.client.send(producer), self.client.wait
+            wait(producer, send(topic, value, partition=0))
             with clock:
                 for _ in range(count):
-                    last = producer.send(topic, value, partition=0)
-                producer.flush()
-                last.get(_PATIENCE_S)
+                    last = send(topic, value, partition=0)
+                self.client.flush(producer)
+                wait(producer, last)
 
     def produce_and_wait(self, topic: str, value: bytes, count: int, clock: Clock) -> None:
-        with self._producer(0) as producer:
-            producer.send(topic, value, partition=0).get(_PATIENCE_S)
+        with self.client.producer(self.bootstrap, 0) as producer:
+            send, wait = self.client.send(producer), self.client.wait
+            wait(producer, send(topic, value, partition=0))
             with clock:
                 for _ in range(count):
                     started_s = time.perf_counter()
-                    producer.send(topic, value, partition=0).get(_PATIENCE_S)
+                    wait(producer, send(topic, value, partition=0))
                     clock.durations_s.append(time.perf_counter() - started_s)
 
     def consume(self, topic: str, count: int, clock: Clock) -> None:
-        with self._consumer(topic) as consumer:
-            seen = _Seen()
-            _look(seen, [next(consumer)])
-            with clock:
-                for record in consumer:
-                    if record.offset != seen.next_offset:
-                        raise Missing(f"offset {seen.next_offset}")
-                    seen.next_offset += 1
-                    seen.bytes += len(record.value or b"")
-                    if seen.next_offset >= count:
-                        break
-            seen.check(count)
+        self._read(self.client.read, topic, count, clock)
 
     def consume_batches(self, topic: str, count: int, clock: Clock) -> None:
-        with self._consumer(topic) as consumer:
+        self._read(self.client.read_batches, topic, count, clock)
+
+    def _read(self, read: Callable[[Any, _Seen, int], None], topic: str, count: int, clock: Clock) -> None:
+        with self.client.consumer(self.bootstrap, topic) as consumer:
             seen = _Seen()
-            for records in consumer.poll(timeout_ms=5000, max_records=1).values():
-                _look(seen, records)
+            read(consumer, seen, 1)
             with clock:
-                while seen.next_offset < count:
-                    for records in consumer.poll(timeout_ms=1000).values():
-                        _look(seen, records)
+                read(consumer, seen, count)
 
-    @contextmanager
-    def _producer(self, linger_ms: int) -> Iterator[Any]:
-        from kafka import KafkaProducer
 
-        producer = KafkaProducer(
-            bootstrap_servers=self._bootstrap,
+# --- clients ----------------------------------------------------------------------------------------------------------
+
+
+def _oncelog_producer(bootstrap: str, linger_ms: float) -> Any:
+    from oncelog.client import Producer
+
+    return Producer(bootstrap, linger_ms=linger_ms, batch_size=_BATCH_BYTES)
+
+
+@asynccontextmanager
+async def _oncelog_consumer(bootstrap: str, topic: str) -> AsyncIterator[Any]:
+    from oncelog.client import Consumer, TopicPartition
+
+    async with Consumer(
+        bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="error"
+    ) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        consumer.seek(TopicPartition(topic, 0), 0)
+        yield consumer
+
+
+def _aiokafka_producer(bootstrap: str, linger_ms: float) -> Any:
+    from aiokafka import AIOKafkaProducer
+
+    return AIOKafkaProducer(
+        bootstrap_servers=bootstrap, enable_idempotence=True, linger_ms=linger_ms, max_batch_size=_BATCH_BYTES
+    )
+
+
+@asynccontextmanager
+async def _aiokafka_consumer(bootstrap: str, topic: str) -> AsyncIterator[Any]:
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        max_poll_records=_EACH,
+    )
+    consumer.assign([TopicPartition(topic, 0)])
+    async with consumer:
+        consumer.seek(TopicPartition(topic, 0), 0)
+        yield consumer
+
+
+async def _aiokafka_batches(consumer: Any) -> AsyncIterator[Sequence[Any]]:
+    while True:
+        for records in (await consumer.getmany(timeout_ms=1000, max_records=_EACH)).values():
+            yield records
+
+
+def _kafka_python_producer(bootstrap: str, linger_ms: int) -> AbstractContextManager[Any]:
+    from kafka import KafkaProducer
+
+    return closing(
+        KafkaProducer(
+            bootstrap_servers=bootstrap,
             acks="all",
             enable_idempotence=True,
             linger_ms=linger_ms,
             batch_size=_BATCH_BYTES,
         )
-        try:
-            yield producer
-        finally:
-            producer.close()
+    )
 
-    @contextmanager
-    def _consumer(self, topic: str) -> Iterator[Any]:
-        from kafka import KafkaConsumer, TopicPartition
 
-        consumer = KafkaConsumer(
-            bootstrap_servers=self._bootstrap,
+@contextmanager
+def _kafka_python_consumer(bootstrap: str, topic: str) -> Iterator[Any]:
+    from kafka import KafkaConsumer, TopicPartition
+
+    with closing(
+        KafkaConsumer(
+            bootstrap_servers=bootstrap,
             isolation_level="read_committed",
             enable_auto_commit=False,
             max_poll_records=_EACH,
         )
+    ) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek(TopicPartition(topic, 0), 0)
-        try:
-            yield consumer
-        finally:
-            consumer.close()
+        yield consumer
 
 
-class ConfluentKafka:
-    def __init__(self, bootstrap: str) -> None:
-        self._client = {"bootstrap.servers": bootstrap, "log_level": 0}
-
-    def produce(self, topic: str, value: bytes, count: int, clock: Clock) -> None:
-        producer = self._producer(_LINGER_MS)
-        producer.produce(topic, value, partition=0)
-        self._flush(producer)
-        with clock:
-            for _ in range(count):
-                producer.produce(topic, value, partition=0)
-            self._flush(producer)
-
-    def produce_and_wait(self, topic: str, value: bytes, count: int, clock: Clock) -> None:
-        producer = self._producer(0)
-        producer.produce(topic, value, partition=0)
-        self._flush(producer)
-        with clock:
-            for _ in range(count):
-                started_s = time.perf_counter()
-                producer.produce(topic, value, partition=0)
-                self._flush(producer)
-                clock.durations_s.append(time.perf_counter() - started_s)
-
-    def consume(self, topic: str, count: int, clock: Clock) -> None:
-        consumer = self._consumer(topic)
-        seen = _Seen()
-        with clock:
-            while seen.next_offset < count:
-                message = consumer.poll(_PATIENCE_S)
-                if message is None or message.error() is not None or message.offset() != seen.next_offset:
-                    raise Missing(f"offset {seen.next_offset}: {message and message.error()}")
-                seen.next_offset += 1
-                seen.bytes += len(message.value() or b"")
-        consumer.close()
-
-    def consume_batches(self, topic: str, count: int, clock: Clock) -> None:
-        consumer = self._consumer(topic)
-        seen = _Seen()
-        with clock:
-            while seen.next_offset < count:
-                messages = consumer.consume(min(_EACH, count - seen.next_offset), timeout=1.0)
-                for message in messages:
-                    if message.error() is not None or message.offset() != seen.next_offset:
-                        raise Missing(f"offset {seen.next_offset}: {message.error()}")
-                    seen.next_offset += 1
-                    seen.bytes += len(message.value() or b"")
-        consumer.close()
-
-    def _producer(self, linger_ms: int) -> Any:
-        from confluent_kafka import Producer
-
-        return Producer(
-            {
-                **self._client,
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": linger_ms,
-                "batch.size": _BATCH_BYTES,
-                "queue.buffering.max.messages": 1_000_000,
-                "queue.buffering.max.kbytes": 1_000_000,
-            }
-        )
-
-    @staticmethod
-    def _flush(producer: Any) -> None:
-        if producer.flush(_PATIENCE_S):
-            raise Missing(f"{len(producer)} records were not acknowledged")
-
-    def _consumer(self, topic: str) -> Any:
-        """Its position is set; connecting and the first Fetch are in the clock, some ms."""
-        from confluent_kafka import Consumer, TopicPartition
-
-        consumer = Consumer(
-            {
-                **self._client,
-                "group.id": "bench",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "error",
-            }
-        )
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        return consumer
+def _kafka_python_read(consumer: Any, seen: _Seen, count: int) -> None:
+    for record in consumer:
+        if record.offset != seen.next_offset:
+            raise Missing(f"offset {seen.next_offset}")
+        seen.next_offset += 1
+        seen.bytes += len(record.value or b"")
+        if seen.next_offset >= count:
+            break
 
 
-def _look(seen: _Seen, records: Sequence[Any]) -> None:
-    next_offset, size = seen.next_offset, seen.bytes
-    for record in records:
-        if record.offset != next_offset:
-            raise Missing(f"offset {next_offset}")
-        next_offset += 1
-        size += len(record.value or b"")
-    seen.next_offset, seen.bytes = next_offset, size
+def _kafka_python_read_batches(consumer: Any, seen: _Seen, count: int) -> None:
+    while seen.next_offset < count:
+        for records in consumer.poll(timeout_ms=1000, max_records=min(_EACH, count - seen.next_offset)).values():
+            seen.look(records)
 
 
-DRIVERS: dict[str, Callable[[str], Driver]] = {
-    "oncelog": Oncelog,
-    "aiokafka": AioKafka,
-    "kafka-python": KafkaPython,
-    "confluent-kafka": ConfluentKafka,
+@contextmanager
+def _confluent_producer(bootstrap: str, linger_ms: int) -> Iterator[Any]:
+    from confluent_kafka import Producer
+
+    yield Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": linger_ms,
+            "batch.size": _BATCH_BYTES,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1_000_000,
+        }
+    )
+
+
+def _confluent_flush(producer: Any, _: object = None) -> None:
+    if producer.flush(_PATIENCE_S):
+        raise Missing(f"{len(producer)} records were not acknowledged")
+
+
+def _confluent_consumer(bootstrap: str, topic: str) -> AbstractContextManager[Any]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    return closing(consumer)
+
+
+def _confluent_read(consumer: Any, seen: _Seen, count: int) -> None:
+    while seen.next_offset < count:
+        message = consumer.poll(_PATIENCE_S)
+        if message is None or message.error() is not None or message.offset() != seen.next_offset:
+            raise Missing(f"offset {seen.next_offset}: {message and message.error()}")
+        seen.next_offset += 1
+        seen.bytes += len(message.value() or b"")
+
+
+def _confluent_read_batches(consumer: Any, seen: _Seen, count: int) -> None:
+    while seen.next_offset < count:
+        for message in consumer.consume(min(_EACH, count - seen.next_offset), timeout=1.0):
+            if message.error() is not None or message.offset() != seen.next_offset:
+                raise Missing(f"offset {seen.next_offset}: {message.error()}")
+            seen.next_offset += 1
+            seen.bytes += len(message.value() or b"")
+
+
+ONCELOG = AsyncClient(
+    _oncelog_producer,
+    _oncelog_consumer,
+    attrgetter("send"),
+    attrgetter("send_soon"),
+    lambda consumer: aiter(consumer.batches()),
+)
+"""This client, interpreted or compiled as the process has it."""
+AIOKAFKA = AsyncClient(
+    _aiokafka_producer, _aiokafka_consumer, attrgetter("send_and_wait"), attrgetter("send"), _aiokafka_batches
+)
+KAFKA_PYTHON = BlockingClient(
+    _kafka_python_producer,
+    _kafka_python_consumer,
+    attrgetter("send"),
+    lambda _, sent: sent.get(_PATIENCE_S),
+    lambda producer: producer.flush(),
+    _kafka_python_read,
+    _kafka_python_read_batches,
+)
+CONFLUENT_KAFKA = BlockingClient(
+    _confluent_producer,
+    _confluent_consumer,
+    attrgetter("produce"),
+    _confluent_flush,
+    _confluent_flush,
+    _confluent_read,
+    _confluent_read_batches,
+)
+DRIVERS: dict[str, Callable[[str], AsyncDriver | BlockingDriver]] = {
+    "oncelog": partial(AsyncDriver, ONCELOG),
+    "aiokafka": partial(AsyncDriver, AIOKAFKA),
+    "kafka-python": partial(BlockingDriver, KAFKA_PYTHON),
+    "confluent-kafka": partial(BlockingDriver, CONFLUENT_KAFKA),
 }
