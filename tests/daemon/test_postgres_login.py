@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from oncelog.client.blocking.clients import Producer
-from oncelog.tools.demo.daemon import DemoFailed
 from oncelog.tools.demo.postgres_server import installed_programs, reachable_programs
+from oncelog.tools.demo.stage import DemoFailed
 from tests.conftest import Start
 from tests.support.certificates import Certificates
 from tests.support.postgres import Postgres, open_directory

@@ -8,7 +8,6 @@ is read by a consumer. `oncelog.faults` holds the request, then the markers.
 
 import asyncio
 import contextlib
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +19,8 @@ from typing import Any
 from oncelog.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
 from oncelog.faults import Action, ApiKey, FaultsRefused, Point, Rule, Selector
 from oncelog.protocol.errors import ProtocolError
-from oncelog.tools.demo.daemon import DemoDaemon, DemoFailed
+from oncelog.tools.demo.daemon import DemoDaemon
+from oncelog.tools.demo.stage import DemoFailed, Stage
 from oncelog.tools.log.states import partition_states, transaction_states
 from oncelog.tools.terminal import marked, say, say_json
 
@@ -69,13 +69,15 @@ class Experiment:
         """Raises DemoFailed when a step does not happen."""
         daemon = self._daemon
         asyncio.run(_create(daemon.bootstrap, self._topic))
-        with _Writer(daemon.bootstrap, self._topic, self._transactional_id) as writer:
-            writer.wait_for("written")
+        command = ("oncelog.tools.demo.crash", daemon.bootstrap, self._topic, self._transactional_id)
+        # In its own process: it waits before it commits, and reports what it knows.
+        with Stage("producer", *command, is_quiet=True) as writer:
+            _wait_for(writer, "written")
             self._observe("a transaction is open: one record in each of two partitions")
             held = daemon.faults.plant(self._hold(killed_after_prepare))
-            writer.proceed()
+            writer.write_line()
             if killed_after_prepare:
-                writer.wait_for("committed")
+                _wait_for(writer, "committed")
                 self._observe("commit: PREPARE_COMMIT is on disk, the producer has its response, the markers are held")
             else:
                 self._check_fired(held)
@@ -135,34 +137,13 @@ class Experiment:
         self._on_step(step)
 
 
-class _Writer:
-    """The producer, in its own process: it waits before it commits, and reports what it knows."""
-
-    def __init__(self, bootstrap: str, topic: str, transactional_id: str) -> None:
-        command = [sys.executable, "-P", "-m", "oncelog.tools.demo.crash", bootstrap, topic, transactional_id]
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
-
-    def __enter__(self) -> "_Writer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def wait_for(self, word: str) -> None:
-        line = self._process.stdout.readline() if self._process.stdout else ""
-        if line.strip() != word:
-            raise DemoFailed(f"the producer said {line.strip()!r}, not {word!r}")
-
-    def proceed(self) -> None:
-        if self._process.stdin:
-            self._process.stdin.write("\n")
-            self._process.stdin.flush()
+def _wait_for(writer: Stage, word: str) -> None:
+    if (line := writer.read_line()) != word:
+        raise DemoFailed(f"the producer said {line!r}, not {word!r}")
 
 
 async def _write(bootstrap: str, topic: str, transactional_id: str) -> None:
-    """Runs in the process of `_Writer`."""
+    """Write, commit once a line has come, and report both: the process of the producer."""
     async with Producer(bootstrap, transactional_id=transactional_id) as producer:
         async with producer.transaction() as transaction:
             for partition, value in enumerate(RECORDS):

@@ -1,25 +1,22 @@
 """A daemon for a demonstration: its own process and directory, killed and restarted at one address.
 
-Owns: the process. Invariant: when the block ends, the process has ended.
+Owns: its command, and its address. Does not own: the process (`stage`). Invariant: when the block ends, the process has
+ended.
 """
 
 import json
 import random
 import socket
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from oncelog.faults import FaultClient, Rule
+from oncelog.tools.demo.stage import DemoFailed, Stage
 
-READY = "oncelog ready "
+_READY = "oncelog ready "
 BELOW_OUTGOING = (20_000, 32_000)
 """Ports below those that systems give to outgoing connections."""
-
-
-class DemoFailed(Exception):
-    """Raised if the experiment could not be run; the message says why."""
 
 
 class DemoDaemon:
@@ -28,12 +25,14 @@ class DemoDaemon:
     def __init__(self, directory: Path) -> None:
         self.data_dir = directory / "data"
         self._rules = directory / "rules.json"
-        self._admin = f"127.0.0.1:{free_port()}"
+        admin = f"127.0.0.1:{free_port()}"
         self.bootstrap = "127.0.0.1:0"
-        self.faults = FaultClient(self._admin)
-        self._process: subprocess.Popen[str] | None = None
+        self.faults = FaultClient(admin)
+        command = ["oncelog.broker", "serve", "--log-level", "error", "--data-dir", str(self.data_dir)]
+        command += ["--override", f"oncelog.admin.listen={admin}", "--override", f"oncelog.admin.faults={self._rules}"]
+        self._stage = Stage("daemon", *command)
 
-    def __enter__(self) -> "DemoDaemon":
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -42,43 +41,26 @@ class DemoDaemon:
 
     @property
     def is_running(self) -> bool:
-        return self._process is not None
+        return self._stage.is_running
 
     def start(self, *rules: Rule) -> None:
         """Start with these rules active before it completes what the last stop left unfinished."""
         self._rules.write_text(json.dumps([rule.as_json() for rule in rules]))
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "oncelog.broker",
-            "serve",
-            "--listen",
-            self.bootstrap,
-            "--log-level",
-            "error",
-        ]
-        command += ["--data-dir", str(self.data_dir), "--override", f"oncelog.admin.listen={self._admin}"]
-        command += ["--override", f"oncelog.admin.faults={self._rules}"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        line = self._process.stdout.readline() if self._process.stdout else ""
-        if not line.startswith(READY):
+        self._stage.start("--listen", self.bootstrap)
+        line = self._stage.read_line()
+        if not line.startswith(_READY):
             self.kill()
             raise DemoFailed("the daemon did not start; its message is above")
-        self.bootstrap = line.removeprefix(READY).strip()
+        self.bootstrap = line.removeprefix(_READY)
 
     def wait_killed(self, timeout_s: float) -> None:
-        """Wait until a fault has ended it. Raises subprocess.TimeoutExpired."""
-        if self._process is not None:
-            self._process.wait(timeout_s)
+        """Wait until a fault has ended it. Raises DemoFailed."""
+        self._stage.wait(timeout_s)
         self.kill()
 
     def kill(self) -> None:
         """Kill the daemon, like kill -9."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.communicate()
+        self._stage.kill()
 
 
 def free_port() -> int:

@@ -7,8 +7,6 @@ request is handled and before it is answered (`oncelog.faults`), and the result 
 
 import asyncio
 import random
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,7 +19,8 @@ from rich.progress import Progress
 from oncelog.client import Admin, Consumer, DeliveryMode, NewTopic, Producer, TopicPartition
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from oncelog.tools.demo.copier import KillAt, source, target
-from oncelog.tools.demo.daemon import DemoDaemon, DemoFailed
+from oncelog.tools.demo.daemon import DemoDaemon
+from oncelog.tools.demo.stage import DemoFailed, Stage
 from oncelog.tools.terminal import Styled, say, say_json
 
 COUNT = 120
@@ -105,18 +104,12 @@ class Experiment:
         """Run one life of the copier."""
         if fault.rule is not None:
             self._daemon.faults.plant(fault.rule)
-        command = [sys.executable, "-P", "-m", "oncelog.tools.demo.copier", self._daemon.bootstrap]
-        copier = subprocess.Popen([*command, mode, fault.kill_at, str(fault.number)], stderr=subprocess.DEVNULL)
-        try:
+        command = ("oncelog.tools.demo.copier", self._daemon.bootstrap, mode, fault.kill_at, str(fault.number))
+        with Stage(f"copier ({mode}: {fault.title})", *command, is_quiet=True) as copier:
             if fault.kills_broker:
                 self._daemon.wait_killed(_PATIENCE_S)
                 self._daemon.start()
             copier.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            raise DemoFailed(f"{mode}: {fault.title}: the copier did not end within {_PATIENCE_S:g} s") from None
-        finally:
-            copier.kill()
-            copier.wait()
         if not fault.kills_broker:
             self._daemon.faults.remove_all()
 

@@ -6,12 +6,8 @@ what a reader sees.
 """
 
 import asyncio
-import subprocess
-import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,18 +15,15 @@ from typing import Any, Literal
 from oncelog.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
 from oncelog.client.consuming.raw_batches import RawBatch
 from oncelog.protocol.errors import ProtocolError
+from oncelog.tools.demo.daemon import DemoDaemon
+from oncelog.tools.demo.stage import DemoFailed
 from oncelog.tools.terminal import marked, say, say_json
 
-READY = "oncelog ready "
 Isolation = Literal["read_committed", "read_uncommitted"]
 _LEVELS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
 _POLL_MS = 500
 _SETTLE_S = 30.0
 _CONNECT_TIMEOUT_MS = 5_000.0
-
-
-class DemoFailed(Exception):
-    """Raised if the experiment could not be run; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,33 +248,17 @@ def _side_by_side(scene: Scene) -> Any:
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def own_daemon() -> Iterator[str]:
-    """Run a daemon in a temporary directory for the duration of the block; yield its address. Raises DemoFailed."""
-    with tempfile.TemporaryDirectory(prefix="oncelog-demo-") as directory:
-        command = [sys.executable, "-P", "-m", "oncelog.broker", "serve", "--listen", "127.0.0.1:0"]
-        command += ["--data-dir", str(Path(directory) / "data"), "--log-level", "error"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            line = process.stdout.readline() if process.stdout else ""
-            if not line.startswith(READY):
-                raise DemoFailed("the daemon did not start; its message is above")
-            yield line.removeprefix(READY).strip()
-        finally:
-            process.terminate()
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
-
-
 def run(*, bootstrap: str | None, as_json: bool) -> int:
     """Run the command: the experiment, drawn or as JSON; return the exit code."""
     try:
         if bootstrap is not None:
             scenes = asyncio.run(run_experiment(bootstrap))
         else:
-            with own_daemon() as address:
-                scenes = asyncio.run(run_experiment(address))
+            with (
+                tempfile.TemporaryDirectory(prefix="oncelog-demo-") as directory,
+                DemoDaemon(Path(directory)) as daemon,
+            ):
+                scenes = asyncio.run(run_experiment(daemon.bootstrap))
     except (KafkaError, ProtocolError, DemoFailed) as error:
         say(f"oncelog demo isolation: {error}", err=True)
         return 1

@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from oncelog.tools.demo.daemon import DemoFailed, free_port
+from oncelog.tools.demo.daemon import free_port
+from oncelog.tools.demo.stage import DemoFailed
 
 StopMode = Literal["smart", "fast", "immediate"]
 _PATIENCE_S = 60

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from oncelog.tools.demo.daemon import DemoFailed
+from oncelog.tools.demo.stage import DemoFailed
 from tests.proofs.nemesis import Say, counted, crash, kill
 from tests.proofs.postgres.broker_log import last_words
 from tests.proofs.postgres.world import World

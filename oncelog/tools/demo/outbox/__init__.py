@@ -8,6 +8,6 @@ same in the usual way, with auto-commit: both are in `balances`, and their diffe
 Meanwhile relay, consumers and broker are killed with SIGKILL, and the bank's server crashes. In the end both ledgers
 are compared with the bank: to the cent for each account, and each transfer by its number.
 
-`bank` is the first database and its writers, `ledgers` the second one and the topic, as they are counted, `programs`
-the processes, `experiment` what happens to them, `show` what is seen of it. Nothing is simulated.
+`bank` is the first database and its writers, `ledgers` the second one and the topic, as they are counted, `experiment`
+what happens to the processes, `show` what is seen of it. Nothing is simulated.
 """

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from oncelog.client import Admin, NewTopic
-from oncelog.tools.demo.daemon import DemoDaemon, DemoFailed
+from oncelog.tools.demo.daemon import DemoDaemon
 from oncelog.tools.demo.outbox.bank import PARTITION_COUNT, SCHEMA, TOPIC, Bank
 from oncelog.tools.demo.outbox.ledgers import Ledger, copies_in_topic
-from oncelog.tools.demo.outbox.programs import Program
 from oncelog.tools.demo.outbox.tally import Tally, tally
 from oncelog.tools.demo.postgres_server import PostgresServer
+from oncelog.tools.demo.stage import DemoFailed, Stage
 
 _CONSUMERS = ("exactly_once", "auto_commit")
 _PATIENCE_S = 120.0
@@ -55,8 +55,8 @@ class Experiment:
         self._directory = directory
         self._bank = Bank(self._bank_server.dsn_of("bank"), seed)
         self._ledgers = {name: Ledger(self._ledger_server.dsn_of(name)) for name in _CONSUMERS}
-        self._relay: Program
-        self._consumers: list[Program]
+        self._relay: Stage
+        self._consumers: list[Stage]
 
     async def __aenter__(self) -> "Experiment":
         async with AsyncExitStack() as stack:
@@ -82,8 +82,8 @@ class Experiment:
         await self._stack.aclose()
 
     def _start_programs(self, stack: AsyncExitStack) -> None:
-        def started(name: str, *arguments: str) -> Program:
-            return stack.enter_context(Program(name, self._directory, *arguments))
+        def started(name: str, *arguments: str) -> Stage:
+            return stack.enter_context(Stage(name, *arguments, log=self._directory / f"{name}.log"))
 
         bootstrap = self._daemon.bootstrap
         self._consumers = [

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from importlib.util import find_spec
 
 from oncelog.installing import how_to_install
-from oncelog.tools.demo.daemon import DemoFailed
 from oncelog.tools.demo.outbox.bank import ACCOUNT_COUNT, OPENING_CENTS, STATEMENTS
 from oncelog.tools.demo.outbox.experiment import Act, Experiment
 from oncelog.tools.demo.outbox.tally import Tally
 from oncelog.tools.demo.postgres_server import find_programs, open_directory, reachable_programs
+from oncelog.tools.demo.stage import DemoFailed
 from oncelog.tools.terminal import Styled, say, say_json, say_table
 
 _PLACES = {
