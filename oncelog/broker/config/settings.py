@@ -163,9 +163,6 @@ class BrokerConfig:
     def get_int(self, key: str) -> int:
         return int(self.get_str(key))
 
-    def get_float(self, key: str) -> float:
-        return float(self.get_str(key))
-
     def get_bool(self, key: str) -> bool:
         return self.get_str(key) == "true"
 

@@ -290,7 +290,6 @@ def test_values_come_in_the_type_of_their_key() -> None:
     assert config.get_int("num.partitions") == 7
     assert config.get_bool("auto.create.topics.enable") is False
     assert config.get_list("log.cleanup.policy") == ["compact", "delete"]
-    assert config.get_float("log.cleaner.min.cleanable.ratio") == 0.5
 
 
 @pytest.mark.parametrize("variable", ["CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID"])
