@@ -16,7 +16,7 @@ from oncelog.broker.cluster.topics import InternalTopicSource, Topics
 from oncelog.broker.config.live import LiveConfig
 from oncelog.broker.config.settings import BrokerConfig, StartError
 from oncelog.broker.coordinator.loading import CoordinatorLoading
-from oncelog.broker.coordinator.partition_markers import PartitionMarkers
+from oncelog.broker.coordinator.partition_markers import LocalMarkerChannel, PartitionMarkers
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, ShardT
 from oncelog.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from oncelog.broker.coordinator.transaction.dependencies import (
@@ -24,7 +24,7 @@ from oncelog.broker.coordinator.transaction.dependencies import (
     TransactionLimits,
     TransitionListener,
 )
-from oncelog.broker.coordinator.transaction.markers import LocalMarkerChannel, MarkerSender
+from oncelog.broker.coordinator.transaction.markers import MarkerSender
 from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.rounds import Rounds

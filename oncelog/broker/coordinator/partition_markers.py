@@ -1,13 +1,16 @@
-"""Writes one end-of-transaction marker to one local partition.
+"""Writes end-of-transaction markers to local partitions.
 
 Owns: the choice between a user's partition (the log itself) and a coordinator's (its runtime, whose replay makes
-pending offsets visible or drops them). Used by the transaction coordinator and by WriteTxnMarkers.
+pending offsets visible or drops them), and the local channel of the transaction coordinator. WriteTxnMarkers uses the
+first alone, as the remote counterpart of the channel.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.broker.log.values import EndMarker
-from oncelog.broker.turns.completion import Completion
+from oncelog.broker.turns.completion import Completion, all_of
 from oncelog.broker.turns.ports import Clock
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -49,3 +52,28 @@ class PartitionMarkers:
         except KafkaError as error:
             return error.code
         return ErrorCode.NONE
+
+
+class LocalMarkerChannel:
+    """The `MarkerSender` of the partitions of this node."""
+
+    def __init__(self, node_id: int, markers: PartitionMarkers) -> None:
+        self._node_id = node_id
+        self._markers = markers
+
+    def append(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition], prepared: Completion[Any]
+    ) -> list[ErrorCode] | None:
+        if node_id != self._node_id:
+            return None
+        return [self._markers.append_marker(topic, partition, marker) for topic, partition in partitions]
+
+    def send(
+        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition]
+    ) -> Completion[list[ErrorCode]]:
+        if node_id != self._node_id:  # no leader of them is known now: asked again later
+            return Completion.of([ErrorCode.NOT_LEADER_OR_FOLLOWER] * len(partitions))
+        return all_of([self._markers.write_marker(topic, partition, marker) for topic, partition in partitions])
+
+    def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return list(partitions)  # one round makes them durable together

@@ -121,8 +121,8 @@ class FetchAnswer:
     def _read(self, partition: FetchedPartition, bytes_left: int) -> PartitionData | PartitionRead:
         session = self._session
         try:
-            if session.rights is not None:
-                session.rights.check(partition, "FETCH")
+            if session.check_rights is not None:
+                session.check_rights(partition, "FETCH")
             log = partition.log
             if log is None:
                 log = find_log(self._context.broker.topics, partition)

@@ -95,9 +95,9 @@ class AvailableBytes:
         return self._bytes >= self._min_bytes or self._max_wait_ms <= 0
 
     def _add(self, partition: FetchedPartition, log: PartitionLog) -> None:
-        isolation, rights = self._session.isolation, self._session.rights
-        if rights is not None:
-            rights.check(partition, None)
+        isolation, check_rights = self._session.isolation, self._session.check_rights
+        if check_rights is not None:
+            check_rights(partition, None)
         if diverging_epoch(partition, log) is not None:
             self._add_enough()
             return

@@ -84,7 +84,7 @@ class Fetch:
         self._context = context
         self._session = session
         if authorizer is not None:
-            session.rights = TopicRights(context, authorizer, is_follower=is_follower)
+            session.check_rights = TopicRights(context, authorizer, is_follower=is_follower).check
             session.begin_under(authorizer.rules.version)
         session.begin(isolation)
         max_bytes = max(0, min(request.max_bytes, broker.fetch_max_bytes))

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 class TopicRights:
+    """The rights of one request."""
+
     __slots__ = ("_authorizer", "_is_follower", "_peer", "_topics")
 
     def __init__(self, context: FetchContext, authorizer: "Authorizer", *, is_follower: bool) -> None:
-        """The FetchRights of one request."""
         self._authorizer = authorizer
         self._peer = context.peer
         self._topics = context.broker.topics

@@ -10,7 +10,7 @@ Invariants
 - By topic id a session keeps the requested topic; one recreated under the same name is a different topic.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -90,11 +90,6 @@ class FetchWaiter(Protocol):
         """Another request continues the session."""
 
 
-class FetchRights(Protocol):
-    def check(self, partition: FetchedPartition, request: str | None) -> None:
-        """`request` is for the audit; None if nothing is read. Raises KafkaError."""
-
-
 class FetchSession:
     """Created for each fetch without a session too: then it is dropped with the response."""
 
@@ -102,13 +97,13 @@ class FetchSession:
         "_partitions",
         "_purgatory",
         "by_topic_id",
+        "check_rights",
         "counted",
         "created_ms",
         "epoch",
         "isolation",
         "last_used_ms",
         "ready",
-        "rights",
         "rules_version",
         "session_id",
         "waiter",
@@ -116,8 +111,9 @@ class FetchSession:
 
     isolation: FetchIsolation
     """Of its current request."""
-    rights: FetchRights | None
-    """Of its current request; None: it may read everything."""
+    check_rights: Callable[[FetchedPartition, str | None], None] | None
+    """Raises KafkaError for a partition that the current request may not read; None if it may read everything. Its last
+    argument is the name of the request for the audit, None if nothing is read."""
     rules_version: int
     """Of the rules by which its last request was judged; 0: by none."""
     waiter: FetchWaiter | None
@@ -136,7 +132,7 @@ class FetchSession:
         self.epoch = epoch
         self.ready: dict[FetchedPartition, None] = {}
         self.waiter = None
-        self.rights = None
+        self.check_rights = None
         self.rules_version = 0
         self.session_id = 0
 

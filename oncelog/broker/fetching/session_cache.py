@@ -105,7 +105,7 @@ class FetchSessionCache:
 
     def release(self, session: FetchSession) -> None:
         """Its current request has ended: with a session that is not kept, all has."""
-        session.waiter = session.rights = None
+        session.waiter = session.check_rights = None
         if not session.session_id or not self.holds(session):
             session.close()
 

@@ -102,9 +102,9 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=0)
         name = transport.get_extra_info("peername")
         host, port = (plain_address(name[0]), name[1]) if name else ("?", 0)
-        answers = self._open_connections.answers
+        response_limit = self._open_connections.answers.next_response_bytes
         login = self._peer.login
-        self._peer = Peer(host, port, self._listener_name, self._advertised, answers)
+        self._peer = Peer(host, port, self._listener_name, self._advertised, response_limit)
         self._peer.throttle = self._throttle
         self._peer.login = login
         self._open_connections.add(self)

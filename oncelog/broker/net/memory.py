@@ -280,7 +280,6 @@ class AnswerMemory:
         if self._ledger.is_above(0):
             self._ledger.close_slow(0)
 
-    @property
     def next_response_bytes(self) -> int:
         """The size limit of the next response with records: half of what is left, so that several may follow at
         once."""

@@ -5,8 +5,9 @@ Owns: these decisions, which change nothing. Does not own: whether a log can be 
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from oncelog.broker.cluster.metadata_log import Topic
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.storage.shared.tables import LARGEST_BYTES, OutboxRow
 from oncelog.broker.turns.ports import WallMs
@@ -24,11 +25,6 @@ is longer is refused as it came: to make a record of it first would take seconds
 HeaderList = Sequence[tuple[str, bytes | None]]
 Place = tuple[str, int]
 """A topic, and a partition of it."""
-
-
-class KnownTopic(Protocol):
-    @property
-    def partition_count(self) -> int: ...
 
 
 class Sorted(NamedTuple):
@@ -49,7 +45,7 @@ class Pieces(NamedTuple):
     refused: Sequence[tuple[int, str]]
 
 
-def sort_rows(rows: Sequence[OutboxRow], find_topic: Callable[[str], KnownTopic | None], look: int) -> Sorted:
+def sort_rows(rows: Sequence[OutboxRow], find_topic: Callable[[str], Topic | None], look: int) -> Sorted:
     """By partition: the row's own, or that of its key as Kafka's default partitioner has it. Rows without either go to
     the same partition of a topic, another one at each `look`."""
     sorted_rows: dict[Place, list[OutboxRow]] = {}

@@ -57,14 +57,6 @@ class Login(Protocol):
         """The response to a login that has failed."""
 
 
-class AnswerBound(Protocol):
-    """The memory for responses that are not sent yet (`broker.net.memory`)."""
-
-    @property
-    def next_response_bytes(self) -> int:
-        """The size limit of the next response with records."""
-
-
 class CloseConnection(Exception):
     """The only correct response is to close the connection (acks=0 that failed, an unknown API)."""
 
@@ -73,7 +65,7 @@ class Peer:
     """The client of a connection, and the address under which this listener is advertised to it."""
 
     __slots__ = (
-        "_answers",
+        "_response_limit",
         "advertised",
         "host",
         "is_disconnected",
@@ -93,13 +85,13 @@ class Peer:
         port: int,
         listener_name: str,
         advertised: tuple[str, int],
-        answers: "AnswerBound | None" = None,
+        response_limit: Callable[[], int] | None = None,
     ) -> None:
         self.host: Final = host
         self.port: Final = port
         self.listener_name: Final = listener_name
         self.advertised: Final = advertised
-        self._answers = answers
+        self._response_limit = response_limit
         self.principal = ANONYMOUS
         """The client's principal; its listener's authentication sets it."""
         self.software_name = ""
@@ -131,7 +123,7 @@ class Peer:
     @property
     def next_response_bytes(self) -> int:
         """The most bytes of records that one response may contain now, given what other clients leave unread."""
-        return _NO_LIMIT if self._answers is None else self._answers.next_response_bytes
+        return _NO_LIMIT if self._response_limit is None else self._response_limit()
 
     @property
     def address(self) -> str:

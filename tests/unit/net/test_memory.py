@@ -262,7 +262,7 @@ def test_answers_get_smaller_as_unread_ones_grow_and_never_too_small() -> None:
     readers = [Reader(memory) for _ in range(100)]
     sizes = []
     for reader in readers:
-        sizes.append(memory.next_response_bytes)
+        sizes.append(memory.next_response_bytes())
         reader.answer(sizes[-1])
     assert sizes[0] == 32 * MIB
     assert sizes == sorted(sizes, reverse=True)
@@ -271,7 +271,7 @@ def test_answers_get_smaller_as_unread_ones_grow_and_never_too_small() -> None:
     for reader in readers:
         reader.unsent_bytes = 0
         reader.note_answers()
-    assert memory.next_response_bytes == 32 * MIB
+    assert memory.next_response_bytes() == 32 * MIB
 
 
 def test_where_answers_are_short_of_memory_those_that_are_not_read_go_and_those_that_are_read_stay() -> None:
@@ -291,5 +291,5 @@ def test_unread_answers_never_exceed_the_bound_and_the_allowance() -> None:
     memory = answers(8 * MIB, allowance_bytes=4 * MIB)
     readers = [Reader(memory) for _ in range(500)]
     for reader in readers:
-        reader.answer(memory.next_response_bytes)
+        reader.answer(memory.next_response_bytes())
         assert memory.used_bytes == sum(each.unsent_bytes for each in readers) <= 12 * MIB

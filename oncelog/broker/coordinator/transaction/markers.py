@@ -1,8 +1,7 @@
 """Markers in flight from the coordinator to the partitions of a transaction.
 
-Owns: the ports of sender and writer, the local channel, the verdict on each response. Does not own: when to send, and
-what follows (`marker_delivery`); how a partition writes a marker (`broker.coordinator.partition_markers`). The remote
-counterpart of the channel is a WriteTxnMarkers request to the leader of the partitions.
+Owns: the port of the sender, the verdict on each response. Does not own: when to send, and what follows
+(`marker_delivery`); the local sender, and how a partition writes a marker (`broker.coordinator.partition_markers`).
 """
 
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import Any, Protocol
 
 from oncelog.broker.coordinator.transaction.metadata import TopicPartition
 from oncelog.broker.log.values import EndMarker
-from oncelog.broker.turns.completion import Completion, all_of
+from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode
 
 
@@ -57,36 +56,3 @@ class MarkerSender(Protocol):
     def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Return those partitions that have not responded to a marker of this producer, which was sent to all of these
         together."""
-
-
-class MarkerWriter(Protocol):
-    """Writes markers to the local logs: see `broker.coordinator.partition_markers.PartitionMarkers`."""
-
-    def append_marker(self, topic: str, partition: int, marker: EndMarker) -> ErrorCode: ...
-
-    def write_marker(self, topic: str, partition: int, marker: EndMarker) -> Completion[ErrorCode]: ...
-
-
-class LocalMarkerChannel:
-    """Writes markers to the partitions of this node."""
-
-    def __init__(self, node_id: int, writer: MarkerWriter) -> None:
-        self._node_id = node_id
-        self._writer = writer
-
-    def append(
-        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition], prepared: Completion[Any]
-    ) -> list[ErrorCode] | None:
-        if node_id != self._node_id:
-            return None
-        return [self._writer.append_marker(topic, partition, marker) for topic, partition in partitions]
-
-    def send(
-        self, node_id: int, marker: EndMarker, partitions: Sequence[TopicPartition]
-    ) -> Completion[list[ErrorCode]]:
-        if node_id != self._node_id:  # nobody is known to lead them now: asked again later
-            return Completion.of([ErrorCode.NOT_LEADER_OR_FOLLOWER] * len(partitions))
-        return all_of([self._writer.write_marker(topic, partition, marker) for topic, partition in partitions])
-
-    def without_response(self, producer_id: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        return list(partitions)  # one round makes them durable together
