@@ -1,6 +1,6 @@
 """`make bench-clients`: this client beside aiokafka, kafka-python and confluent-kafka, on one broker, in one run.
 
-    drivers       a class for each client: how it produces, consumes, and waits for one record
+    drivers       what each client calls to produce, consume, and wait for one record; the workloads of these calls
     worker        the process of one client: it is told what to run, and answers with wall and processor time
     parts         the steps of a record in this client, without event loop and sockets
     report        tables and the block of docs/compare/performance.md; speeds are relative to aiokafka's
