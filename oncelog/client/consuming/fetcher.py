@@ -10,10 +10,10 @@ a single batch of each node that is larger than what was left.
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from oncelog.client.consuming.fetch_sessions import FIRST_VERSION, SESSION_ERRORS, FetchSession, SessionPart
 from oncelog.client.consuming.partition_state import Chunk, PartitionState
+from oncelog.client.options.settings import ConsumerSettings
 from oncelog.client.values.errors import ConnectionLost, CorruptBatch, FatalError, KafkaError, error_for
 from oncelog.client.values.records import Record, TopicPartition
 from oncelog.client.values.waiting import Deadline, resolve
@@ -31,28 +31,15 @@ _LEAST_FETCH_BYTES = 64 << 10
 _log = logging.getLogger("oncelog.client")
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
-    read_committed: bool
-    min_bytes: int
-    max_wait_ms: int
-    max_bytes: int
-    max_partition_bytes: int
-    queued_max_bytes: int
-    retry_backoff_s: float
-    check_crcs: bool = True
-    rack: str = ""
-    preference_max_age_s: float = 300.0
-    """How long to read from the preferred replica before asking the leader again."""
-
-
 class Fetcher:
-    def __init__(self, cluster: Cluster, settings: FetchSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings) -> None:
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self.has_moved = False
         """True if the last `take` moved a position, if only past hidden batches."""
         self._cluster = cluster
         self._settings = settings
+        self._reads_committed = settings.reads_committed
+        self._retry_backoff_s = settings.retry_backoff_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._in_flight: dict[int, int] = {}
         """The node ids of requests without a response, and how many bytes each may bring."""
@@ -177,7 +164,7 @@ class Fetcher:
         """Some records are here, or taken. If there are more, they are asked for at once: whoever decodes these lets
         the loop do nothing meanwhile, and the broker can work. If not, in the loop's next turn: a seek or a pause until
         then still counts for the long poll that follows."""
-        committed = self._settings.read_committed
+        committed = self._reads_committed
         for state in self.partitions.values():
             end = state.last_stable_offset if committed else state.high_watermark
             if state.is_wanted and state.next_fetch_offset < end:
@@ -256,7 +243,7 @@ class Fetcher:
             return
         for node_id, transport in ready.items():
             states = by_node[node_id]
-            most = min(self._settings.max_bytes, len(states) * self._settings.max_partition_bytes)
+            most = min(self._settings.fetch_max_bytes, len(states) * self._settings.max_partition_fetch_bytes)
             self._fetch(node_id, transport, states, min(most, room_bytes))
 
     def _report_missing(self, leaderless: set[str]) -> None:
@@ -287,7 +274,9 @@ class Fetcher:
         # A partition skipped because enough of it is buffered must not have to wait, once that is taken, for a long
         # poll to end.
         left_out = any(state.is_full and not state.paused for state in self.partitions.values())
-        max_wait_ms = min(_SHORT_WAIT_MS, self._settings.max_wait_ms) if left_out else self._settings.max_wait_ms
+        max_wait_ms = (
+            min(_SHORT_WAIT_MS, self._settings.fetch_max_wait_ms) if left_out else self._settings.fetch_max_wait_ms
+        )
 
         def on_answer(response: FetchResponse | None, error: KafkaError | None) -> None:
             self._in_flight.pop(node_id, None)
@@ -320,7 +309,7 @@ class Fetcher:
             fetched = FetchPartition(
                 partition=partition,
                 fetch_offset=asked[TopicPartition(topic, partition)][1],
-                partition_max_bytes=self._settings.max_partition_bytes,
+                partition_max_bytes=self._settings.max_partition_fetch_bytes,
             )
             topics.setdefault(topic, []).append(fetched)
         forgotten: dict[str, list[int]] = {}
@@ -328,12 +317,12 @@ class Fetcher:
             forgotten.setdefault(topic, []).append(partition)
         return FetchRequest(
             max_wait_ms=max_wait_ms,
-            min_bytes=self._settings.min_bytes,
+            min_bytes=self._settings.fetch_min_bytes,
             max_bytes=max_bytes,
-            isolation_level=1 if self._settings.read_committed else 0,
+            isolation_level=1 if self._reads_committed else 0,
             session_id=part.session_id,
             session_epoch=part.epoch,
-            rack_id=self._settings.rack,
+            rack_id=self._settings.client_rack or "",
             topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
             forgotten_topics_data=[ForgottenTopic(topic=name, partitions=parts) for name, parts in forgotten.items()],
         )
@@ -371,7 +360,7 @@ class Fetcher:
         state.on_offsets(data)
         if data.preferred_read_replica >= 0:
             state.preferred_node = data.preferred_read_replica
-            state.preferred_until_s = self._loop.time() + self._settings.preference_max_age_s
+            state.preferred_until_s = self._loop.time() + self._settings.metadata_max_age_ms / 1000
         if not records:
             return
         try:
@@ -388,7 +377,7 @@ class Fetcher:
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.chunks:
                 # Buffered records come first; the next request meets the same error.
-                state.muted_until_s = self._loop.time() + self._settings.retry_backoff_s
+                state.muted_until_s = self._loop.time() + self._retry_backoff_s
             else:
                 state.out_of_range = True
                 self.notify()
@@ -399,12 +388,12 @@ class Fetcher:
 
     def _fail(self, state: PartitionState, error: KafkaError) -> None:
         state.error = error
-        state.muted_until_s = self._loop.time() + self._settings.retry_backoff_s
+        state.muted_until_s = self._loop.time() + self._retry_backoff_s
         self.notify()
 
     def _on_error(self, states: Iterable[PartitionState], error: KafkaError) -> None:
         """Retry with the current leader; a fatal error is also reported to the reader."""
-        again_at_s = self._loop.time() + self._settings.retry_backoff_s
+        again_at_s = self._loop.time() + self._retry_backoff_s
         topics = set()
         for state in states:
             state.muted_until_s = again_at_s

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from oncelog.client.consuming.fetcher import Fetcher
-from oncelog.client.consuming.reading import fetch_settings
 from oncelog.client.options.option_types import ConsumerOptions
 from oncelog.client.options.settings import ConsumerSettings
 from oncelog.client.values.errors import CorruptBatch, InvalidState, NoOffsetForPartition, check_options
@@ -67,7 +66,7 @@ class BatchFollower:
             stack.push_async_callback(self._cluster.close)
             await self._cluster.bootstrap(Deadline.after(self._settings.default_api_timeout_ms))
             stack.pop_all()
-        self._fetcher = Fetcher(self._cluster, fetch_settings(self._settings))
+        self._fetcher = Fetcher(self._cluster, self._settings)
         return self
 
     async def __aexit__(

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from oncelog.client.consuming.commits import Commits
-from oncelog.client.consuming.fetcher import Fetcher, FetchSettings
+from oncelog.client.consuming.fetcher import Fetcher
 from oncelog.client.consuming.positions import Positions
 from oncelog.client.groups.membership import GroupSettings, Membership, Rebalance
 from oncelog.client.options.hooks import OnPartitions, on_closing, on_partitions
@@ -23,7 +23,7 @@ from oncelog.client.wire.cluster import Cluster
 
 class Reading:
     def __init__(self, cluster: Cluster, settings: ConsumerSettings, topics: Sequence[str]) -> None:
-        self.fetcher = Fetcher(cluster, fetch_settings(settings))
+        self.fetcher = Fetcher(cluster, settings)
         self.group: Membership | None = None
         if settings.group_id is not None:
             self.group = _membership(cluster, settings, settings.group_id, topics, self.fetcher.notify)
@@ -263,21 +263,6 @@ def _membership(
     from oncelog.client.groups.classic import GroupMembership
 
     return GroupMembership(cluster, chosen, topics, on_change)
-
-
-def fetch_settings(settings: ConsumerSettings) -> FetchSettings:
-    return FetchSettings(
-        read_committed=settings.reads_committed,
-        min_bytes=settings.fetch_min_bytes,
-        max_wait_ms=settings.fetch_max_wait_ms,
-        max_bytes=settings.fetch_max_bytes,
-        queued_max_bytes=settings.queued_max_bytes,
-        max_partition_bytes=settings.max_partition_fetch_bytes,
-        retry_backoff_s=settings.retry_backoff_ms / 1000,
-        check_crcs=settings.check_crcs,
-        rack=settings.client_rack or "",
-        preference_max_age_s=settings.metadata_max_age_ms / 1000,
-    )
 
 
 def _group_settings(settings: ConsumerSettings, group_id: str) -> GroupSettings:

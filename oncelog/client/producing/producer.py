@@ -23,7 +23,7 @@ from oncelog.client.producing.batch import Batch, Delivery, ProducerIdentity
 from oncelog.client.producing.idempotence import IdempotentGate, PlainGate
 from oncelog.client.producing.intake import Intake
 from oncelog.client.producing.prepared import PreparedTxnState
-from oncelog.client.producing.sender import Sender, SendGate, SendSettings
+from oncelog.client.producing.sender import Sender, SendGate
 from oncelog.client.producing.transaction import Transaction, to_the_end
 from oncelog.client.producing.transaction_manager import TransactionManager
 from oncelog.client.producing.transaction_states import TransactionState
@@ -136,20 +136,7 @@ class Producer(Generic[K, V]):
             on_room=self._on_room,
         )
         self._accumulator = accumulator
-        self._sender = Sender(
-            self._cluster,
-            accumulator,
-            SendSettings(
-                acks=settings.acks_value,
-                compression=settings.compression_type,
-                max_in_flight_requests=settings.max_in_flight_requests_per_connection,
-                delivery_timeout_s=settings.delivery_timeout_ms / 1000,
-                request_timeout_ms=self._cluster.request_timeout_ms,
-                retry_backoff_s=settings.retry_backoff_ms / 1000,
-                max_request_bytes=settings.max_request_size,
-            ),
-            self._make_gate,
-        )
+        self._sender = Sender(self._cluster, accumulator, settings, self._make_gate)
         self._intake = Intake(
             self._cluster.metadata.topics,
             accumulator,

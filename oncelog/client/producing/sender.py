@@ -10,9 +10,9 @@ One callback per response and one timer in all: no task runs while records flow.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
+from oncelog.client.options.settings import ProducerSettings
 from oncelog.client.producing.accumulator import Accumulator, PartitionQueue
 from oncelog.client.producing.batch import Batch, ProducerIdentity
 from oncelog.client.values.errors import AbortableError, ConnectionLost, DeliveryTimeout, KafkaError, error_for
@@ -52,29 +52,21 @@ class SendGate(Protocol):
         """Note that a batch failed for good."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendSettings:
-    acks: int
-    compression: str
-    max_in_flight_requests: int
-    delivery_timeout_s: float
-    request_timeout_ms: float
-    retry_backoff_s: float
-    max_request_bytes: int = 1 << 20
-
-
 class Sender:
     def __init__(
         self,
         cluster: Cluster,
         accumulator: Accumulator,
-        settings: SendSettings,
+        settings: ProducerSettings,
         make_gate: "Callable[[Sender], SendGate]",
     ) -> None:
         """`make_gate` gets the finished sender, since gate and sender need each other."""
         self.accumulator = accumulator
         self._cluster = cluster
         self._settings = settings
+        self._acks = settings.acks_value
+        self._delivery_timeout_s = settings.delivery_timeout_ms / 1000
+        self._retry_backoff_s = settings.retry_backoff_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._in_flight: dict[int, int] = {}
         self._connecting: dict[int, asyncio.Task[None]] = {}
@@ -169,7 +161,7 @@ class Sender:
         transport = self._cluster.connections.live_transport(node_id)
         if transport is None:
             return self._connect(node_id, now_s)
-        while self._in_flight.get(node_id, 0) < self._settings.max_in_flight_requests:
+        while self._in_flight.get(node_id, 0) < self._settings.max_in_flight_requests_per_connection:
             if transport.is_full:
                 # With acks=0 no response holds the next request back, and what is sent no longer counts as buffered.
                 transport.on_drained = self.wake
@@ -198,13 +190,13 @@ class Sender:
             batch = queue.take(
                 identity,
                 now_s,
-                compression=self._settings.compression,
+                compression=self._settings.compression_type,
                 transactional=self._gate.transactional_id is not None,
             )
             if batch is not None:
                 batches.append(batch)
                 size += len(batch.encoded or b"")
-                if size >= self._settings.max_request_bytes:
+                if size >= self._settings.max_request_size:
                     break
         return batches
 
@@ -215,11 +207,11 @@ class Sender:
             topics.setdefault(name, []).append(PartitionProduceData(partition, batch.encoded))
         request = ProduceRequest(
             transactional_id=self._gate.transactional_id,
-            acks=self._settings.acks,
-            timeout_ms=int(self._settings.request_timeout_ms),
+            acks=self._acks,
+            timeout_ms=int(self._cluster.request_timeout_ms),
             topic_data=[TopicProduceData(name=name, partition_data=parts) for name, parts in topics.items()],
         )
-        if self._settings.acks == 0:
+        if self._acks == 0:
             transport.send(self._gate.produce_api, request, None)
             for batch in batches:
                 self.accumulator.queue(batch.topic_partition).on_written(batch, -1, -1)
@@ -246,11 +238,11 @@ class Sender:
 
     async def _connect_quietly(self, node_id: int) -> None:
         try:
-            deadline = Deadline.after(self._settings.request_timeout_ms)
+            deadline = Deadline.after(self._cluster.request_timeout_ms)
             await self._cluster.connections.transport(node_id, Purpose.DATA, deadline)
         except KafkaError:
             # The node may be back at another address. Batches have their own deadline.
-            self._retry_connect_at_s[node_id] = self._loop.time() + self._settings.retry_backoff_s
+            self._retry_connect_at_s[node_id] = self._loop.time() + self._retry_backoff_s
             self._cluster.refresh_soon({queue.topic for queue in self.accumulator.queues}, self.wake)
         finally:
             self._connecting.pop(node_id, None)
@@ -258,7 +250,7 @@ class Sender:
 
     def _expire(self, now_s: float) -> float:
         """Fail batches older than delivery.timeout.ms; returns when the next would expire."""
-        timeout_s = self._settings.delivery_timeout_s
+        timeout_s = self._delivery_timeout_s
         next_s = float("inf")
         for queue in self.accumulator.queues.values():
             for batch in queue.expire(now_s - timeout_s):
@@ -319,7 +311,7 @@ class Sender:
         if batch.done:
             return
         queue = self.accumulator.queue(batch.topic_partition)
-        again_at_s = self._loop.time() + self._settings.retry_backoff_s
+        again_at_s = self._loop.time() + self._retry_backoff_s
         code = answer.error_code if answer is not None else ErrorCode.NETWORK_EXCEPTION
         if code in _GAPS and queue.on_gap(batch, again_at_s):
             return
@@ -347,7 +339,7 @@ class Sender:
         request = ProduceRequest(
             transactional_id=self._gate.transactional_id,
             acks=-1,
-            timeout_ms=int(self._settings.request_timeout_ms),
+            timeout_ms=int(self._cluster.request_timeout_ms),
             topic_data=[TopicProduceData(name=topic_partition.topic, partition_data=[part])],
         )
         node_id = self._cluster.metadata.leader(topic_partition)

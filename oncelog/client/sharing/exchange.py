@@ -21,9 +21,10 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from oncelog.client.options.share_settings import ShareConsumerSettings
 from oncelog.client.sharing.acknowledgements import Acknowledgements, Origin
 from oncelog.client.sharing.pieces import Piece, iter_pieces
-from oncelog.client.sharing.requests import FetchSettings, acknowledge_request, fetch_request, place_of
+from oncelog.client.sharing.requests import acknowledge_request, fetch_request, place_of
 from oncelog.client.sharing.session import FINAL_EPOCH, SESSION_ERRORS, Place, ShareSession
 from oncelog.client.values.errors import (
     AcknowledgementFailed,
@@ -90,18 +91,19 @@ class Exchange:
     def __init__(
         self,
         cluster: Cluster,
-        settings: FetchSettings,
+        settings: ShareConsumerSettings,
+        member_id: str,
         on_outcome: Callable[[Acknowledgements, KafkaError | None], None],
-        *,
-        check_crcs: bool,
     ) -> None:
         self.arrived: deque[tuple[Origin, Iterator[Piece]]] = deque()
         self.lock_timeout_ms: int | None = None
         """How long the lock of a record lasts, as the last response said."""
         self._cluster = cluster
         self._settings = settings
+        self._member_id = member_id
+        self._has_record_limit = settings.share_acquire_mode == "record_limit"
+        """Whether a node may acquire no more records than are asked for, instead of whole batches (KIP-1206)."""
         self._on_outcome = on_outcome
-        self._check_crcs = check_crcs
         self._loop = asyncio.get_running_loop()
         self._places: Mapping[TopicPartition, UUID] = {}
         self._nodes: dict[int, _Node] = {}
@@ -179,7 +181,7 @@ class Exchange:
             # A node whose last request has no response ends the session when the connection ends.
             self._complete_all(acknowledged, _not_in_session() if node.session.is_new else _closed())
             return
-        request = acknowledge_request(self._settings, FINAL_EPOCH, acknowledged)
+        request = acknowledge_request(self._settings, self._member_id, FINAL_EPOCH, acknowledged)
         node.session.start_anew()
         try:
             response = await self._request(node_id, SHARE_ACKNOWLEDGE, request, deadline)
@@ -249,7 +251,7 @@ class Exchange:
                 leaders.setdefault(node_id, {})[place] = topic_id
         if leaderless:
             self._cluster.refresh_soon(leaderless, self._wake)
-        if not self._settings.has_record_limit:
+        if not self._has_record_limit:
             return leaders
         if any(each.is_fetching for each in self._nodes.values()):
             return {}
@@ -282,7 +284,7 @@ class Exchange:
             acknowledged = []
         part = node.session.next_fetch(places)
         try:
-            request = fetch_request(self._settings, part, acknowledged)
+            request = fetch_request(self._settings, self._member_id, part, acknowledged)
             deadline = Deadline.after(self._cluster.request_timeout_ms)
             response = await self._request(node_id, SHARE_FETCH, request, deadline)
         except KafkaError as error:
@@ -335,7 +337,7 @@ class Exchange:
             self._wants_more = False
             records = data.records or b""
             view = memoryview(bytes(records) if shares else records)
-            pieces = iter_pieces(place, view, data.acquired_records, check_crcs=self._check_crcs)
+            pieces = iter_pieces(place, view, data.acquired_records, check_crcs=self._settings.check_crcs)
             self.arrived.append((origin, pieces))
 
     # --- acknowledgements ---------------------------------------------------------------------------------------------
@@ -346,7 +348,7 @@ class Exchange:
             self._complete_all(acknowledged, _not_in_session())
             return
         try:
-            request = acknowledge_request(self._settings, node.session.epoch, acknowledged)
+            request = acknowledge_request(self._settings, self._member_id, node.session.epoch, acknowledged)
             deadline = Deadline.after(self._cluster.request_timeout_ms)
             response = await self._request(node_id, SHARE_ACKNOWLEDGE, request, deadline)
         except KafkaError as error:
@@ -401,7 +403,7 @@ class Exchange:
         self, node_id: int, api: Api[RequestT, ResponseT], message: RequestT, deadline: Deadline
     ) -> ResponseT:
         transport = await self._cluster.connections.transport(node_id, Purpose.DATA, deadline)
-        if self._settings.has_record_limit and transport.connection.version_of(SHARE_FETCH) < _FIRST_WITH_LIMIT:
+        if self._has_record_limit and transport.connection.version_of(SHARE_FETCH) < _FIRST_WITH_LIMIT:
             text = "the broker cannot limit the records that it acquires: it is older than Apache Kafka 4.2"
             raise FatalError(text, hint="leave share_acquire_mode out", code=ErrorCode.UNSUPPORTED_VERSION)
         return await transport.request(api, message, deadline.remaining_s)

@@ -21,7 +21,6 @@ from oncelog.client.sharing.acknowledgements import Acknowledgements, Origin
 from oncelog.client.sharing.exchange import Exchange
 from oncelog.client.sharing.in_flight import InFlight
 from oncelog.client.sharing.membership import ShareMembership, new_member_id
-from oncelog.client.sharing.requests import FetchSettings
 from oncelog.client.values.errors import DeserializationError, InvalidState, KafkaError, RequestTimedOut
 from oncelog.client.values.records import AcknowledgeType, K, Record, ShareRecord, TopicPartition, V
 from oncelog.client.values.waiting import Deadline
@@ -33,9 +32,7 @@ Outcomes = dict[TopicPartition, KafkaError | None]
 class HandingOut(Generic[K, V]):
     def __init__(self, cluster: Cluster, settings: ShareConsumerSettings, topics: Sequence[str]) -> None:
         member_id = new_member_id()
-        self.exchange = Exchange(
-            cluster, _fetch_settings(settings, member_id), self._on_outcome, check_crcs=settings.check_crcs
-        )
+        self.exchange = Exchange(cluster, settings, member_id, self._on_outcome)
         self.membership = ShareMembership(cluster, settings, member_id, self.exchange.assign, self.exchange.notify)
         self.membership.subscribe(topics)
         self._is_explicit = settings.share_acknowledgement_mode == "explicit"
@@ -231,15 +228,3 @@ async def _outcomes(acknowledged: Sequence[Acknowledgements], deadline: Deadline
         place = each.origin.topic_partition
         outcomes[place] = outcomes.get(place) or error
     return outcomes
-
-
-def _fetch_settings(settings: ShareConsumerSettings, member_id: str) -> FetchSettings:
-    return FetchSettings(
-        group_id=settings.group_id,
-        member_id=member_id,
-        has_record_limit=settings.share_acquire_mode == "record_limit",
-        max_records=settings.max_poll_records,
-        min_bytes=settings.fetch_min_bytes,
-        max_wait_ms=settings.fetch_max_wait_ms,
-        max_bytes=settings.fetch_max_bytes,
-    )

@@ -5,9 +5,10 @@ are sent (`exchange`). Pure functions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
+from oncelog.client.options.choices import AcquireMode
+from oncelog.client.options.share_settings import ShareConsumerSettings
 from oncelog.client.sharing.acknowledgements import RENEW, Acknowledgements, ranges_of
 from oncelog.client.sharing.session import Place, SessionPart
 from oncelog.protocol.generated.share_acknowledge_request import (
@@ -26,22 +27,7 @@ from oncelog.protocol.generated.share_fetch_request import (
     ShareFetchRequest,
 )
 
-_BATCH_OPTIMIZED = 0
-_RECORD_LIMIT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
-    """What a member asks for, whichever node it asks."""
-
-    group_id: str
-    member_id: str
-    has_record_limit: bool
-    """Whether a node may acquire no more than `max_records`, instead of whole batches (KIP-1206)."""
-    max_records: int
-    min_bytes: int
-    max_wait_ms: int
-    max_bytes: int
+_ACQUIRE_MODES: Mapping[AcquireMode, int] = {"batch_optimized": 0, "record_limit": 1}
 
 
 def place_of(acknowledgements: Acknowledgements) -> Place:
@@ -49,21 +35,21 @@ def place_of(acknowledgements: Acknowledgements) -> Place:
 
 
 def fetch_request(
-    settings: FetchSettings, part: SessionPart, acknowledged: Sequence[Acknowledgements]
+    settings: ShareConsumerSettings, member_id: str, part: SessionPart, acknowledged: Sequence[Acknowledgements]
 ) -> ShareFetchRequest:
     """Return a request for records, which carries the acknowledgements of those before."""
     types = _types_by_place(acknowledged)
     topics = _by_topic(dict.fromkeys((*part.added, *types)))
     return ShareFetchRequest(
         group_id=settings.group_id,
-        member_id=settings.member_id,
+        member_id=member_id,
         share_session_epoch=part.epoch,
-        max_wait_ms=settings.max_wait_ms,
-        min_bytes=settings.min_bytes,
-        max_bytes=settings.max_bytes,
-        max_records=settings.max_records,
-        batch_size=settings.max_records,
-        share_acquire_mode=_RECORD_LIMIT if settings.has_record_limit else _BATCH_OPTIMIZED,
+        max_wait_ms=settings.fetch_max_wait_ms,
+        min_bytes=settings.fetch_min_bytes,
+        max_bytes=settings.fetch_max_bytes,
+        max_records=settings.max_poll_records,
+        batch_size=settings.max_poll_records,
+        share_acquire_mode=_ACQUIRE_MODES[settings.share_acquire_mode],
         topics=[
             FetchTopic(
                 topic_id=topic_id,
@@ -87,13 +73,13 @@ def fetch_request(
 
 
 def acknowledge_request(
-    settings: FetchSettings, epoch: int, acknowledged: Sequence[Acknowledgements]
+    settings: ShareConsumerSettings, member_id: str, epoch: int, acknowledged: Sequence[Acknowledgements]
 ) -> ShareAcknowledgeRequest:
     """Return a request with acknowledgements alone."""
     types = _types_by_place(acknowledged)
     return ShareAcknowledgeRequest(
         group_id=settings.group_id,
-        member_id=settings.member_id,
+        member_id=member_id,
         share_session_epoch=epoch,
         is_renew_ack=any(RENEW in each.values() for each in types.values()),
         topics=[

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from oncelog.client.consuming.fetcher import Fetcher, FetchSettings
+from oncelog.client.consuming.fetcher import Fetcher
+from oncelog.client.options.settings import ConsumerSettings
 from oncelog.client.values.errors import ConnectionLost, CorruptBatch, FatalError, KafkaError
 from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.errors import ErrorCode
@@ -51,7 +52,9 @@ class Brokers:
 
 def fetcher(brokers: Brokers, retry_backoff_s: float = 0.0) -> Fetcher:
     cluster: Any = SimpleNamespace(connections=brokers, metadata=brokers)
-    settings = FetchSettings(True, 1, 500, 1 << 20, 1 << 20, 1 << 20, retry_backoff_s=retry_backoff_s, rack="here")
+    settings = ConsumerSettings(
+        fetch_max_bytes=1 << 20, queued_max_bytes=1 << 20, retry_backoff_ms=retry_backoff_s * 1000, client_rack="here"
+    )
     made = Fetcher(cluster, settings)
     made.assign([PLACE], keep=False)
     made.partitions[PLACE].seek(0)
