@@ -6,9 +6,9 @@ ProducerIdManager, KIP-730).
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
-from oncelog.broker.cluster.metadata_log import MetadataLog
 from oncelog.broker.cluster.metadata_records import Registration, series_of
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.generated.producer_ids_record import ProducerIdsRecord
@@ -16,8 +16,23 @@ from oncelog.protocol.generated.producer_ids_record import ProducerIdsRecord
 BLOCK_SIZE = 1_000
 
 
+class ReservedIds(Protocol):
+    @property
+    def next_producer_id(self) -> int:
+        """The first id after all blocks so far."""
+
+
+class BlockLog(Protocol):
+    """The part of the metadata log that reserves blocks."""
+
+    @property
+    def state(self) -> ReservedIds: ...
+
+    def write(self, records: Sequence[Any]) -> Completion[None]: ...
+
+
 class ProducerIdManager:
-    def __init__(self, metadata: MetadataLog, registration: Callable[[], Registration]) -> None:
+    def __init__(self, metadata: BlockLog, registration: Callable[[], Registration]) -> None:
         self._metadata = metadata
         self._registration = registration
         self._next = 0
