@@ -13,7 +13,7 @@ What there is
 
 Who owns the truth
 - Of what is committed: the tables, and only they. What is in memory above the last committed round is a wish.
-- Of the order of rounds and offsets: the broker with the lease, in memory (`log.partition_log`); nobody else appends.
+- Of the order of rounds and offsets: the broker with the lease, in memory (`log.partition_log`); no other one appends.
 - Of whether a round is committed, if its answer is lost: the row with its number. It is asked for before anything is
   acknowledged or failed (`statements`).
 

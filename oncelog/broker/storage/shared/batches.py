@@ -18,9 +18,9 @@ from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.records.batch import HEADER_SIZE, LENGTH_OVERHEAD
 
 _BATCH = Struct(">qi11xi8xq14xi")
-"""Of a batch's header: base offset, length, last offset delta, greatest timestamp, number of records."""
+"""The fields of a batch's header: base offset, length, last offset delta, greatest timestamp, number of records."""
 _BYTES_A_BATCH = 24
-"""Of what is known of each batch of a chunk."""
+"""The memory that the index of a chunk takes for each of its batches."""
 _VIEWED_SHARE = 4
 """An answer with less than this part of a chunk is a copy."""
 
@@ -43,7 +43,7 @@ class HeldBatches(Protocol):
     def size_bytes(self) -> int: ...
 
     def slot_of(self, offset: int) -> int:
-        """Which batch holds `offset`, or, in a gap, the next one."""
+        """Return the number of the batch that holds `offset`, or, in a gap, of the next one."""
 
     def batch(self, slot: int) -> Buffer: ...
 

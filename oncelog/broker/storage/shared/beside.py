@@ -30,7 +30,7 @@ class Beside:
     def __init__(
         self, statements: Statements, scheduler: Scheduler, room: Room, on_failure: Callable[[OSError], None]
     ) -> None:
-        """`on_failure` is called with each error after which nobody knows what has happened."""
+        """`on_failure` is called with errors whose outcome is unknown."""
         self._statements = statements
         self._scheduler = scheduler
         self._room = room
@@ -50,14 +50,15 @@ class Beside:
         return self._idle if self.is_busy else Completion.of(None)
 
     def settled(self) -> Completion[None]:
-        """Completes once it is known what has become of everything that was wanted, but for what was refused."""
+        """Completes once the outcome of every statement so far is known, except of those that were refused."""
         settled: Completion[None] = Completion()
         self._last.then(lambda _: settled.complete(None))
         return settled
 
     def write(self, make: MakeStatement, *, is_repeated: bool = True) -> Completion[None]:
-        """Completes once the statement has happened. For lack of space it is sent again, or fails with StoreError
-        unless `is_repeated`, if it is known that it has not happened; else it fails with OSError."""
+        """Completes once the statement is committed. If the database lacks space for it, it is sent again; without
+        `is_repeated` it fails with StoreError instead, provided that it is known not to be committed. Any other error
+        is an OSError."""
         wanted = _Wanted(make, Completion(), is_repeated)
         self._unwritten_count += 1
         self._last = wanted.written

@@ -23,7 +23,7 @@ T = TypeVar("T")
 _CHECKPOINT_MS = 10_000
 """How long a good part of the limit stays in the journal."""
 _AWAITED_CHECKPOINT_MS = 3_000
-"""The same, where clients would wait for another node to read it."""
+"""How long it does while a node stands by: clients wait for that one to read the journal before it leads."""
 _GOOD_PART = 64
 _LONGEST_MS = 300_000
 """How long anything does. A start replays little; what is written more often becomes many small chunks."""
@@ -36,7 +36,7 @@ class NotedLog(NamedTuple):
 
     row: LogRow
     pieces: list[tuple[SharedSegment, list[MemorySegment]]]
-    """What is in no chunk yet: each becomes one."""
+    """The batches that are in no chunk yet, by segment: each piece becomes one."""
 
 
 class TakenCheckpoint:
@@ -83,15 +83,15 @@ class Checkpoints:
         self._journal_bytes = journal_bytes
         self._grown: dict[SharedLog, None] = {}
         self._grown_ms = clock.monotonic_ms()
-        """When the first of them did."""
+        """When the first of them grew."""
         self._is_in_flight = False
         self.is_awaited = False
-        """Whether another node stands by: what the journal has it reads before it leads."""
+        """Whether another node stands by: it reads the journal before it leads."""
         self.written_count = self.written_bytes = 0
         self.written_at_ms = self._grown_ms
-        """When the newest was."""
+        """When the newest checkpoint was written."""
         self.half = half
-        """Of the journal, to which the next round goes."""
+        """The half of the journal to which the next round goes."""
 
     def on_growth(self, log: SharedLog, size_bytes: int) -> None:
         if not self._grown:
@@ -101,16 +101,16 @@ class Checkpoints:
 
     @property
     def journal_bytes(self) -> int:
-        """What no checkpoint has, not even the one in flight."""
+        """The bytes of the journal that are in no checkpoint, not even the one in flight."""
         return self._journal_bytes
 
     @property
     def is_behind(self) -> bool:
-        """What came since the checkpoint in flight was taken is enough for the next one: it must be waited for."""
+        """Whether rounds must wait for the checkpoint in flight: enough for the next one has come since."""
         return self._is_in_flight and self._journal_bytes >= self._limit_bytes
 
     def take(self, number: int) -> TakenCheckpoint | None:
-        """If one is due: the state at the end of this round, to which everything appended so far belongs."""
+        """Begin a checkpoint at the end of this round, which holds everything appended so far; None if none is due."""
         if self._is_in_flight or not self._grown or not self._is_due():
             return None
         self._is_in_flight = True
@@ -126,8 +126,8 @@ class Checkpoints:
         return self._clock.monotonic_ms() - self._grown_ms >= (good_part_ms if is_good_part else _LONGEST_MS)
 
     def statement(self, taken: TakenCheckpoint) -> tuple[Checkpoint, Callable[[], Sliced[None]]]:
-        """What to write once the round is committed, and what to do once that has happened. What was deleted meanwhile
-        is left out."""
+        """Return the statement to send once the round is committed, and what to call once it is committed itself. Logs
+        and segments that were deleted meanwhile are left out."""
 
         def rows() -> Iterator[LogRow]:
             for log in taken.logs:
@@ -169,14 +169,13 @@ class Checkpoints:
             yield _MOVED_ELEMENTS
         self._is_in_flight = False
         self.is_awaited = False
-        """Whether another node stands by: what the journal has it reads before it leads."""
         self.written_count += 1
         self.written_bytes += sum([row.size_bytes for row in taken.rows.values()])
         self.written_at_ms = self._clock.monotonic_ms()
 
 
 class _Again(Generic[T], Iterable[T]):
-    """What can be gone through again: a statement is sent until it is answered."""
+    """An iterable that starts again each time: a statement is sent until it is answered."""
 
     def __init__(self, begin: Callable[[], Iterator[T]]) -> None:
         self._begin = begin

@@ -2,10 +2,10 @@
 
 Owns: the memory that batches outside the tails take. Invariants
 - It is bounded. Held are at most `written_bytes` of what was written, which most readers want, `fetched_bytes` of what
-  was fetched, and what is on its way (`fetches`). Whoever goes once through all there is pushes out neither what was
-  written nor what others read again: each has a part of its own.
-- Who waits for a chunk holds nothing of it. What was answered is held by the answer (`batches`), and counted by whoever
-  sends it.
+  was fetched, and what is on its way (`fetches`). A single scan of all chunks evicts neither what was written nor what
+  is read again: each has a part of its own.
+- A reader that waits for a chunk holds nothing of it. An answer holds its batches (`batches`), and its sender counts
+  them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,11 +22,11 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.checksum import crc32c
 
 CHUNK_BYTES = 1024 * 1024
-"""Of the batches of one chunk, unless a single one is larger."""
+"""The largest chunk, unless a single batch is larger."""
 
 
 class Segment(Protocol):
-    """What each chunk says of its segment."""
+    """The fields of a segment that each of its chunks repeats."""
 
     base_offset: int
     first_timestamp: int
@@ -42,12 +42,12 @@ class ChunkWriter:
         self._last_id = epoch << 32
 
     def whole(self, key: LogKey, segment: Segment, batches: MemorySegment) -> NewChunk:
-        """All of `batches`, a part of the segment."""
+        """Return one chunk with all of `batches`, a part of the segment."""
         return self._chunk(key, segment, batches, slice(None), batches.base_offset, batches.next_offset)
 
     def split(self, key: LogKey, segment: Segment, batches: MemorySegment, end_offset: int) -> list[NewChunk]:
-        """What `batches`, a part of the segment, holds below `end_offset`, without a gap between the chunks; one even
-        if there is nothing."""
+        """Return chunks, without a gap between them, with the batches below `end_offset` of `batches`, a part of the
+        segment; an empty one if there are none."""
         chunks: list[NewChunk] = []
         base_offset, first, last, size_bytes = batches.base_offset, 0, 0, 0
         while last < len(batches.ends) and batches.ends[last] <= end_offset:
@@ -62,7 +62,7 @@ class ChunkWriter:
         return chunks
 
     def joined(self, rows: Sequence[ChunkRow], body: bytes) -> NewChunk:
-        """One chunk in the place of adjacent ones of a segment, with their batches."""
+        """Return one chunk in the place of adjacent ones of a segment, with their batches."""
         self._last_id += 1
         row = rows[-1]._replace(
             id=self._last_id,
@@ -98,14 +98,14 @@ class ChunkWriter:
 
 class ChunkCache:
     def __init__(self, statements: Statements, written_bytes: int, fetched_bytes: int) -> None:
-        """How much may be held of what was written, and of what was fetched."""
+        """Hold at most so many bytes of chunks that were written, and of chunks that were fetched."""
         self._written: Bounded[ChunkBatches | MemorySegment] = Bounded(written_bytes)
         self._once: Bounded[ChunkBatches] = Bounded(fetched_bytes // 2)
         """Fetched, and read once or not yet."""
         self._again: Bounded[ChunkBatches] = Bounded(fetched_bytes // 2)
         """Fetched, and read again."""
         self._ahead: dict[int, int] = {}
-        """The bytes of those that were asked for ahead, which nobody has begun to read."""
+        """The sizes of chunks that were prefetched and not read yet."""
         self._ahead_bytes = 0
         self._most_ahead_bytes = fetched_bytes // 4
         self.fetched_count = self.fetched_bytes = 0
@@ -116,11 +116,11 @@ class ChunkCache:
         return self._written.held_bytes + self._once.held_bytes + self._again.held_bytes
 
     def keep_written(self, row: ChunkRow, batches: MemorySegment) -> None:
-        """They are what the chunk holds."""
+        """Cache the batches of a chunk that was just written."""
         self._written.put(row.id, batches)
 
     def on_joined(self, rows: Sequence[ChunkRow], chunk: NewChunk) -> None:
-        """Nobody asks for these any more, but for the one that has their batches."""
+        """Replace cached chunks by the one that they were joined to: they are not read any more."""
         was_written = [row.id in self._written for row in rows]
         for row in rows:
             self._written.take(row.id)
@@ -128,7 +128,8 @@ class ChunkCache:
             self._written.put(chunk.row.id, ChunkBatches(*chunk))
 
     def get(self, row: ChunkRow, offset: int) -> HeldBatches | Completion[ChunkBatches | None]:
-        """Its batches, for who reads from an offset; None if it is gone. Fails with StoreError or StoreDamagedError."""
+        """Return the chunk's batches for a read from `offset`; None if it is gone. Fails with StoreError or
+        StoreDamagedError."""
         if not row.size_bytes:
             return ChunkBatches(row, b"")
         written = self._written.get(row.id)
@@ -144,7 +145,7 @@ class ChunkCache:
         return found if found is not None else self._fetches.get(row)
 
     def read_ahead(self, rows: Iterable[ChunkRow]) -> None:
-        """Somebody is likely to ask for these in a moment. Nobody hears of what becomes of it."""
+        """Prefetch these chunks; failures are ignored."""
         for row in rows:
             if not row.size_bytes or row.id in self._ahead or self._holds(row.id):
                 continue
@@ -159,7 +160,7 @@ class ChunkCache:
         return is_held or chunk_id in self._fetches
 
     def _is_no_more_ahead(self, chunk_id: int) -> bool:
-        """Returns whether it was."""
+        """Count the chunk as prefetched no longer. Returns whether it was."""
         size_bytes = self._ahead.pop(chunk_id, 0)
         self._ahead_bytes -= size_bytes
         return size_bytes > 0

@@ -30,12 +30,12 @@ class Deletions:
         self._is_deleting = False
 
     def drop(self, rows: Iterable[ChunkRow]) -> None:
-        """The first chunks of a log, in the order of their offsets."""
+        """Delete the first chunks of a log, in the order of their offsets."""
         self._left += rows
         self._next()
 
     def delete(self, logs: Mapping[LogKey, Iterable[ChunkRow]]) -> Completion[None]:
-        """All there is of these logs, whose chunks are known; completes once it is gone."""
+        """Delete these logs with their chunks. Completes once they are gone."""
         deleted: Completion[None] = Completion.of(None)
         for rows in logs.values():
             self._left += rows
@@ -79,7 +79,7 @@ class Deletions:
         return DropChunks(self._epoch, below)
 
     def _fail(self, error: Exception) -> None:
-        """Nothing more is written."""
+        """Give up all deletions that are left, and fail those that are awaited."""
         left, self._left = self._left, deque()
         for each in left:
             if isinstance(each, _Logs):

@@ -2,7 +2,7 @@
 
 Owns: what is on its way. Invariants
 - It is at most `IN_FLIGHT` statements, and one is sent only while fewer than `IN_FLIGHT_BYTES` are on their way.
-- What somebody waits for goes before what is asked for ahead, and each log has its turn.
+- Chunks that a reader waits for go before prefetched ones, and each log has its turn.
 """
 
 from collections import OrderedDict, deque
@@ -31,7 +31,7 @@ HeldT = TypeVar("HeldT", bound=Held)
 
 
 class Bounded(Generic[HeldT]):
-    """What is known of chunks, by id, up to a number of bytes; what was not asked for longest goes first."""
+    """A cache by chunk id with a limit of bytes; it evicts the least recently used first."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -48,13 +48,13 @@ class Bounded(Generic[HeldT]):
         return found
 
     def take(self, chunk_id: int) -> None:
-        """It is not held any more."""
+        """Drop the chunk, if it is held."""
         gone = self._held.pop(chunk_id, None)
         if gone is not None:
             self.held_bytes -= gone.held_bytes
 
     def put(self, chunk_id: int, value: HeldT) -> list[int]:
-        """Returns which chunks it has pushed out."""
+        """Hold the value. Returns the ids of the chunks that were evicted for it."""
         self.take(chunk_id)
         self._held[chunk_id] = value
         self.held_bytes += value.held_bytes
@@ -96,8 +96,8 @@ class _Turns:
 
 class Fetches:
     def __init__(self, statements: Statements, on_fetched: Callable[[ChunkRow, ChunkBatches | None], None]) -> None:
-        """`on_fetched` is called with the batches of each chunk, before those who wait for it; None: there are none,
-        for whatever reason."""
+        """`on_fetched` is called with each chunk and its batches, before its waiters; with None if there are none, for
+        any reason."""
         self._statements = statements
         self._on_fetched = on_fetched
         self._fetches: dict[int, _Fetch] = {}
@@ -109,7 +109,8 @@ class Fetches:
         return chunk_id in self._fetches
 
     def get(self, row: ChunkRow) -> Completion[ChunkBatches | None]:
-        """None if it is gone. Fails with StoreError or StoreDamagedError."""
+        """Fetch the chunk before those that are prefetched; None if it is gone. Fails with StoreError or
+        StoreDamagedError."""
         fetch = self._fetches.setdefault(row.id, _Fetch(row))
         if not fetch.is_sent:
             self._wanted.add(fetch)
@@ -117,7 +118,7 @@ class Fetches:
         return fetch.fetched
 
     def ask_ahead(self, row: ChunkRow) -> None:
-        """The same, once nobody waits for anything else."""
+        """Fetch it when the queue is empty."""
         fetch = self._fetches[row.id] = _Fetch(row)
         self._ahead.add(fetch)
         self._send()

@@ -15,19 +15,19 @@ UNKNOWN = -1
 class FollowedEnds:
     def __init__(self) -> None:
         self._next_end: int | None = None
-        """Of the round that is collected, if it has something of it."""
+        """The end of the metadata log after the round that is being collected; None if that round has none of it."""
         self._ends: deque[tuple[int, int]] = deque(maxlen=_MOST)
 
     def begin(self, number: int, end_offset: int) -> None:
-        """What was found ends here, and this is the newest round of it."""
+        """Remember where the metadata log ended at the start, and in which round."""
         self._ends.append((number, end_offset))
 
     def collect(self, end_offset: int) -> None:
-        """The next round has something of it, and it ends here."""
+        """Note that the next round has records of the metadata log, which then ends here."""
         self._next_end = end_offset
 
     def take(self, number: int) -> bool:
-        """That round has this number. Returns whether it has something of the metadata log."""
+        """Give the collected round its number. Returns whether it has records of the metadata log."""
         if self._next_end is None:
             return False
         self._ends.append((number, self._next_end))
@@ -35,6 +35,6 @@ class FollowedEnds:
         return True
 
     def at(self, number: int) -> int:
-        """The end of the metadata log for a node that knows the rounds up to this one; `UNKNOWN` if that is not
-        remembered."""
+        """Return the end of the metadata log for a node that has followed up to this round; `UNKNOWN` if it is no
+        longer remembered."""
         return next((end_offset for each, end_offset in reversed(self._ends) if each <= number), UNKNOWN)

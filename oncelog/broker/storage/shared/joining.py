@@ -2,7 +2,7 @@
 
 Owns: which chunks are worth it, and the work in progress. Does not own: how others are put in their place (`aside`).
 Invariants
-- No chunk is changed: who holds one that is no more looks again.
+- No chunk is changed: a reader of one that is gone looks it up again.
 - What is written again becomes part of something at least twice as large: a byte is written a dozen times at most until
   its chunk is full.
 """
@@ -37,7 +37,7 @@ class Run(NamedTuple):
     rows: Sequence[ChunkRow]
 
     def is_there(self) -> bool:
-        """Neither retention nor the end of the log has taken them."""
+        """Whether neither retention nor the end of the log has removed them."""
         return not self.log.is_closed and self.segment in self.log.segments
 
 
@@ -58,7 +58,7 @@ class Joiner:
         return self._steps is not None
 
     def step(self, logs: Iterable[LogView]) -> None:
-        """Look at some logs, while nobody else writes aside."""
+        """Look for small chunks in some logs. Call it while no compaction writes aside."""
         if self._steps is not None:
             return
         if not self._left and self._schedule.take(_LOOK_MS):
@@ -93,7 +93,7 @@ class Joiner:
             return
         try:
             step = next(steps)
-        except (StopIteration, StoreError, OSError):  # the database does not answer: who writes has seen to it
+        except (StopIteration, StoreError, OSError):  # the database does not answer: its writer handles that
             self._steps = None
         else:
             step.then(lambda _: self._go_on() if self._steps is steps else None)
@@ -127,7 +127,7 @@ class Joiner:
         placing.result()
 
     def _bodies(self, run: Run) -> Generator[Completion[Any], None, list[memoryview] | None]:
-        """None if they are no longer there, or damaged."""
+        """Return the batches of the run's chunks; None if one of them is gone or damaged."""
         bodies: list[memoryview] = []
         for row in run.rows:
             wanted = self._cache.get(row, row.next_offset)

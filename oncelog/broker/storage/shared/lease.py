@@ -1,10 +1,10 @@
 """The lease: how a broker gets it, keeps it, and gives it back.
 
-Owns: when a lease may be taken, when it is renewed, and until when nobody else has it, as far as its owner knows. Does
-not own: what it protects, which every statement sees to itself (`tables`): a broker that is wrong about its lease harms
-nobody, and reads at most what is old.
+Owns: when a lease may be taken, when it is renewed, and until when its owner may count on it. Does not own: what it
+protects: every statement checks the epoch itself (`tables`), so a broker that is wrong about its lease writes nothing,
+and at worst reads old data.
 
-A lease is free once it was given back, or not renewed for its whole time, by the clock of whoever looks: that of the
+A lease is free once it was given back, or not renewed for its whole time, by the clock of the observer: that of the
 database may be set. While its owner is alive it also has a connection open, which ends with its process: without one,
 and not renewed, for a while, the lease is free before its end. That while is longer than the owner takes to notice and
 to connect again.
@@ -12,7 +12,7 @@ to connect again.
 Why the owner's reads are never old, if no monotonic clock is faster than another by more than a fifth: the lease is
 free only `unattended_ms` after the answer to a look that found no connection, and after no later look has found one, or
 another renewal. An owner counts from the moment in which it asked whether its connection is still there, and only from
-such that found the connection of before: after a new one it renews the lease first, which whoever looks sees.
+questions that found the same connection: after a new one it renews the lease first, which every observer sees.
 
 A database that is promoted or restored may have lost a whole leadership, and with it every sign that this broker was
 deposed. So each renewal also says where the database is. If that has changed, and the lease had run out by then,
@@ -48,21 +48,21 @@ from oncelog.broker.turns.waiting import pause
 
 _LOOK_MS = 50
 _LOOK_SOON_MS = 10
-"""At a lease that its owner is about to give back."""
+"""The time between looks at a lease that its owner is about to give back."""
 _LOOKS_LOST_MS = 400
 """Between two looks that are further apart than this anything may have happened."""
 _ATTEND_MS = 150
 _LATE_MS = 2_000
-"""What is not answered by then is asked once more, over another connection (`tables`): packets of the first may be
-dropped, and neither side knows. A database that is only slow has more to do with each question."""
+"""A question that is not answered by then is asked once more, over another connection (`tables`): packets of the first
+may be dropped, and neither side knows. No third is asked, as each one slows a busy database further."""
 _AT_ONCE = 2
 """Questions of one kind without an answer: as many as there are connections for them."""
 _UNATTENDED_MS = 700
 """Several attempts to attend."""
 _SUCCESSION_MS = 1_000
-"""For so long only the successor takes a lease that was given back."""
+"""How long a lease that was given back is reserved for the successor."""
 _RENEWALS = 5
-"""In the time of one lease."""
+"""Renewals in the time of one lease."""
 _NO_EPOCH = -1
 _COUNTED_SHARE = 0.8
 """How much of the time until others may take the lease its owner counts on."""
@@ -94,13 +94,13 @@ class LeaseTerms:
     unattended_ms: int = _UNATTENDED_MS
     """How long a lease has had no connection of its owner when it is free."""
     node_id: int = NOBODY
-    """Of this broker. Nobody else has it, so a lease of this node is of one that has ended."""
+    """The id of this node. It is unique, so a lease of the same id belongs to an earlier start."""
     random: Callable[[], float] = _undrawn
     """A number in [0, 1), another one each time, for `lost_epochs`."""
 
 
 class Free(Enum):
-    """Why a lease may be taken, as whoever takes it has seen it."""
+    """Why a lease may be taken, as its next owner has seen it."""
 
     GIVEN_BACK = "its owner has given it back"
     OVER = "its owner has not renewed it for its whole time"
@@ -119,7 +119,7 @@ class LeaseWatch:
         self._went_back_at: MonotonicMs | None = None
 
     def why_free(self, seen: Lease, asked_at_ms: MonotonicMs, answered_at_ms: MonotonicMs) -> Free | None:
-        """None: it is not."""
+        """Return why the lease is free after this look; None if it is not."""
         before, self._seen = self._seen, seen
         is_other = before is None or (before.epoch, before.renewed) != (seen.epoch, seen.renewed)
         if is_other:
@@ -130,7 +130,7 @@ class LeaseWatch:
         if before is not None and seen.epoch < before.epoch:
             self._went_back_at = answered_at_ms
         if self._went_back_at is not None and asked_at_ms - self._went_back_at < self._terms.unattended_ms:
-            return None  # the tables are those of earlier: whoever led until now has not found that out yet
+            return None  # the tables are older now, and the leader so far has not noticed yet
         if not seen.renewed:
             return Free.GIVEN_BACK if self._is_ours_to_take(seen, asked_at_ms) else None
         self._given_back_since = None
@@ -196,23 +196,23 @@ class HeldLease:
 def keep_lease(
     statements: Statements, clock: Clock, scheduler: Scheduler, taken: TakenLease, terms: LeaseTerms
 ) -> HeldLease:
-    """Call it in the turn in which it was taken."""
+    """Start to renew the lease. Call it in the turn in which it was taken."""
     return HeldLease(statements, taken, LeaseKeeper(statements, scheduler, clock, taken, terms))
 
 
 class Questions:
-    """What is asked again and again over a connection that may be silent: a second question is asked while the first is
-    late, and no third."""
+    """The limit on a question that is asked again and again over a connection that may be silent: a second one is asked
+    while the first is late, and no third."""
 
     def __init__(self, scheduler: Scheduler, late_ms: float, ask: Callable[[], None]) -> None:
         self._scheduler, self._late_ms, self._ask = scheduler, late_ms, ask
         self._timer: Timer | None = None
-        """Of the one that is not late."""
+        """The timer of the question that is not late."""
         self._open_count = 0
 
     def begin(self) -> Callable[[], bool] | None:
-        """Return what to call with the answer, which returns whether that is in time; None if nothing is to be asked
-        now."""
+        """Return a function to call when the answer is there, which returns whether it is in time; None if no question
+        may be asked now."""
         if self._timer is not None or self._open_count == _AT_ONCE:
             return None
         self._open_count += 1
@@ -249,11 +249,11 @@ class LeaseKeeper:
         self._counted_ms = round(terms.lease_ms * _COUNTED_SHARE)
         self._counted_unattended_ms = round(terms.unattended_ms * _COUNTED_SHARE)
         self._over_at_ms = self._free_at_ms = clock.monotonic_ms()
-        """By our own clock, and not later than others may take it: at its end, and unattended."""
+        """When others may take the lease at the earliest, by our own clock: because it ran out, or is unattended."""
         self._connection_count = 0
-        """How many have attended to it."""
+        """The number of connections that have attended to the lease."""
         self._shown_count = 0
-        """Which of them was the newest when it was renewed last."""
+        """That number when the newest renewal was sent."""
         self._renewals = Questions(scheduler, min(_LATE_MS, terms.lease_ms / 3), self._renew)
         self._attendance = Questions(scheduler, _LATE_MS, self._attend)
         self._attending: Timer | None = None
@@ -310,7 +310,8 @@ class LeaseKeeper:
             self._on_lost(error)
 
     def _attend(self) -> None:
-        """Each time anew: a question that was repeated says nothing about when it was answered."""
+        """Ask once whether our connection attends to the lease: a question that the driver repeats would not say when
+        it was answered."""
         end = None if self._is_over else self._attendance.begin()
         if end is None:
             return
@@ -347,7 +348,7 @@ class LeaseKeeper:
 
     @property
     def left_ms(self) -> int:
-        """How long nobody else will have it, as far as this broker knows; negative since it knows nothing."""
+        """How long this broker may count on the lease; negative once it no longer may."""
         return min(self._over_at_ms, self._free_at_ms) - self._clock.monotonic_ms()
 
     @property
@@ -355,7 +356,7 @@ class LeaseKeeper:
         return self.left_ms > 0 and self._lost is None
 
     def when_confirmed(self) -> Completion[None]:
-        """Completes once nobody has had the lease until now; never, if that is not known any more."""
+        """Completes once it is proven that no other broker has had the lease until now; never, if that is unknown."""
         return self._confirmed
 
     def confirm_now(self) -> None:
@@ -366,10 +367,10 @@ class LeaseKeeper:
             raise Moved
 
     def end(self) -> None:
-        """It is left to itself."""
+        """Stop renewing the lease, without giving it back."""
         self._is_over = True
 
     def give_back(self) -> None:
-        """Others need not wait. Blocks. Raises OSError."""
+        """Release the lease, so that others need not wait for its end. Blocks. Raises OSError."""
         self._is_over = True
         self._statements.ask_now(GiveBackLease(self._epoch, self.successor))

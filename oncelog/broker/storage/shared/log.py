@@ -90,7 +90,7 @@ class SharedSegment:
         self.max_timestamp = max(self.max_timestamp, timestamp)
 
     def add_chunk(self, row: ChunkRow) -> None:
-        """At a start: the next one."""
+        """Add the next chunk that a start has found."""
         self.chunks.append(row)
         self.tail.base_offset = self.tail.next_offset = self.next_offset = row.next_offset
         self.size_bytes += row.size_bytes
@@ -101,18 +101,18 @@ class SharedSegment:
                 self.transaction_index.append(entry)
 
     def seal(self) -> None:
-        """What is appended from now on is of another chunk."""
+        """Close the tail: what is appended from now on goes to another chunk."""
         if self.tail.size_bytes:
             self.sealed.append(self.tail)
             self.tail = MemorySegment(self.next_offset, self.open_producers, self.created_ms)
 
     def on_written(self, rows: Sequence[ChunkRow]) -> None:
-        """What was sealed first is in these chunks."""
+        """Replace the first sealed pieces by the chunks that they were written to."""
         self.chunks += rows
         del self.sealed[: len(rows)]
 
     def join(self, rows: Sequence[ChunkRow], joined: ChunkRow) -> None:
-        """One is in the place of adjacent ones."""
+        """Replace adjacent chunks by the one that they were joined to."""
         slot = bisect_right(self.chunks, rows[0].base_offset, key=_next_offset)
         self.chunks[slot : slot + len(rows)] = [joined]
 
@@ -140,8 +140,8 @@ class SharedLog:
         check_gone: Callable[[], Completion[None]],
     ) -> None:
         """`collect` is called with each batch for the next round, `drop` to delete the first chunks; `check_gone`
-        completes once nobody may have replaced a chunk that is gone, and fails with StoreError if the next leader may.
-        """
+        completes if no statement in flight and no other leader can have replaced a chunk that is gone, else it fails
+        with StoreError."""
         self.name = f"{topic}-{partition}"
         self.topic = topic
         self.key = key
@@ -150,13 +150,13 @@ class SharedLog:
         """Everything below it is in chunks, or deleted."""
         self.epochs: tuple[EpochStart, ...] = ()
         self.opened: OpenedLog
-        """What was found when it was opened."""
+        """The log as it was opened."""
         self.segments: MemorySegments[SharedSegment] = MemorySegments()
         self.is_closed = False
         self.before_change: Callable[[SharedLog], None] | None = None
-        """Who still has to note the state that a checkpoint wants."""
+        """Called before the next change, while a checkpoint has yet to note the state of the log."""
         self._read_ends: tuple[int, ...] = ()
-        """Where the last reads of chunks have ended: who begins there goes on."""
+        """The offsets at which the last reads of chunks ended: a read that begins at one is sequential."""
         self._clock = clock
         self._cache = cache
         self._chunk_bytes = chunk_bytes
@@ -164,13 +164,13 @@ class SharedLog:
         self._collect = collect
         self._drop = drop
         self._check_gone = check_gone
-        self.on_damage: Callable[[str], None] = _nobody_hears
+        self.on_damage: Callable[[str], None] = _ignored
 
     def attach(self, on_damage: Callable[[str], None]) -> None:
         self.on_damage = on_damage
 
     def on_offline(self) -> None:
-        """What is in tables stays there."""
+        """Does nothing: the tables keep what they have."""
 
     @property
     def size_bytes(self) -> int:
@@ -201,7 +201,7 @@ class SharedLog:
         self._collect(self, (self.key, Span(segment.base_offset, position, first_offset, next_offset, batch)))
 
     def segment_from(self, base_offset: int, open_producers: frozenset[int]) -> SharedSegment:
-        """The last segment, a new one unless it begins there."""
+        """Return the last segment if it begins at `base_offset`, else a new one."""
         segments = self.segments
         if not len(segments) or segments[-1].base_offset != base_offset:
             created_ms = self._clock.monotonic_ms()
@@ -209,7 +209,7 @@ class SharedLog:
         return segments[-1]
 
     def keep_epochs(self, epochs: Sequence[EpochStart]) -> None:
-        """The journal has them with the batches, which say their epoch; the catalogue gets them here."""
+        """Keep the epochs for the next checkpoint; in the journal each batch has its own."""
         if self.before_change is not None:
             self.before_change(self)
         self.epochs = tuple(epochs)
@@ -239,7 +239,7 @@ class SharedLog:
     def _read_later(
         self, batches: Completion[HeldBatches], from_offset: int, to_offset: int, max_bytes: int, *, at_least_one: bool
     ) -> Completion[ReadResult]:
-        """From what is fetched, or what comes after it."""
+        """Read from the batches that are being fetched, or from what follows them."""
 
         def on_batches(found: HeldBatches) -> Completion[ReadResult]:
             slot = found.slot_of(from_offset)
@@ -256,7 +256,7 @@ class SharedLog:
         return batches.flat_map(on_batches)
 
     def _piece_of(self, offset: int) -> ChunkRow | MemorySegment | None:
-        """What holds the batch at `offset`, or the next one; None at the end."""
+        """Return the chunk or tail that holds `offset`, or the next one; None at the end."""
         segments = self.segments
         for number in range(segments.slot_of(offset), len(segments)):
             piece = segments[number].piece_of(offset)
@@ -267,8 +267,8 @@ class SharedLog:
     def _batches_of(
         self, piece: ChunkRow | MemorySegment, offset: int, *, goes_on: bool
     ) -> HeldBatches | Completion[HeldBatches]:
-        """The batches of the piece; if they come later, of what is then in its place. Who `goes_on` reads what follows
-        in a moment."""
+        """Return the batches of the piece; if they have to be fetched, of what is in its place by then. `goes_on` says
+        that the reader is sequential, so that the chunks behind it are prefetched."""
         if isinstance(piece, MemorySegment):
             return piece
         found = self._cache.get(piece, offset)
@@ -279,7 +279,7 @@ class SharedLog:
         return found.flat_map(lambda batches: self._arrived(piece, offset, batches))
 
     def _following(self, row: ChunkRow) -> Iterator[ChunkRow]:
-        """The chunks behind it that are worth to be asked for ahead."""
+        """Yield the chunks behind it that are worth prefetching."""
         offset, left_bytes = row.next_offset, _AHEAD_BYTES
         for _ in range(_AHEAD):
             piece = self._piece_of(offset)
@@ -341,7 +341,7 @@ class SharedLog:
     def _find_later(
         self, batches: Completion[HeldBatches], timestamp_ms: int, from_offset: int, to_offset: int
     ) -> Completion[FoundRecord | None]:
-        """In what is fetched, and what comes after it."""
+        """Search the batches that are being fetched, and what follows them."""
 
         def on_batches(found_batches: HeldBatches) -> Completion[FoundRecord | None]:
             found = found_batches.find_timestamp(timestamp_ms, from_offset)
@@ -395,7 +395,7 @@ class SharedLog:
         return False
 
     def drop(self, rows: Sequence[ChunkRow]) -> None:
-        """Nobody reads these chunks any more, the first of the log."""
+        """Delete these chunks, the first of the log; they are not read any more."""
         if rows:
             self._drop(rows)
 
@@ -409,7 +409,7 @@ class SharedLog:
     # -- checkpoints
 
     def seal(self) -> list[tuple[SharedSegment, list[MemorySegment]]]:
-        """What is in no chunk yet, of each segment; what is appended from now on is apart from it."""
+        """Close the tails, and return the pieces of each segment that are in no chunk yet."""
         found: list[tuple[SharedSegment, list[MemorySegment]]] = []
         segments = self.segments
         for number in range(len(segments) - 1, -1, -1):
@@ -422,13 +422,13 @@ class SharedLog:
         return found[::-1]
 
     def holds(self, segment: SharedSegment) -> bool:
-        """Retention has not dropped it."""
+        """Whether retention has left the segment."""
         return len(self.segments) > 0 and segment.base_offset >= self.segments[0].base_offset
 
     def replace(
         self, group: Sequence[SharedSegment], rows: Sequence[ChunkRow], replaced: Completion[None]
     ) -> Completion[None]:
-        """Compaction has left these chunks of adjacent segments; once that is in the tables, readers get them."""
+        """Replace adjacent segments by the chunks that compaction has left of them, once `replaced` completes."""
         new = SharedSegment(group[0].base_offset, group[0].open_producers, group[-1].created_ms, self._chunk_bytes)
         for row in rows:
             new.add_chunk(row)
@@ -445,12 +445,12 @@ def _next_offset(piece: ChunkRow | MemorySegment) -> int:
     return piece.next_offset
 
 
-def _nobody_hears(problem: str) -> None:
-    """Before it is attached nothing is read."""
+def _ignored(problem: str) -> None:
+    """Stands in until `attach`: before that nothing is read."""
 
 
 def _taken(batches: HeldBatches, slot: int, to_offset: int, max_bytes: int, *, at_least_one: bool) -> ReadResult:
-    """Of the batches from a slot on, of which there is one, those that end in time and fit."""
+    """Return the batches from `slot` on that end by `to_offset` and fit into `max_bytes`. There is one at `slot`."""
     end = bisect_right(batches.ends, to_offset, slot)
     start = batches.positions[slot]
     if end > slot and (batches.positions[end] if end < len(batches.ends) else batches.size_bytes) > start + max_bytes:

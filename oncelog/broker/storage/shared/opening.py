@@ -30,9 +30,9 @@ class FoundLog:
     chunks: list[ChunkRow] = field(default_factory=list)
     start_offset: int = 0
     spans: list[Span] = field(default_factory=list)
-    """What the journal has of it, in order."""
+    """Its batches in the journal, in order."""
     damage: str | None = None
-    """Why what the journal has, or had, of it is not all that was written."""
+    """Why some of its batches in the journal are lost, if so."""
 
 
 @dataclass
@@ -41,9 +41,9 @@ class Found:
 
     epoch: int
     number: int = 0
-    """Of the newest round."""
+    """The number of the newest round."""
     half: int = 0
-    """Of the journal, in which it is."""
+    """The half of the journal that has the newest round."""
     journal_bytes: int = 0
     logs: dict[LogKey, FoundLog] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -60,8 +60,7 @@ class JournalGap(OSError):
 
 
 def find(statements: Statements, epoch: int) -> Sliced[Found]:
-    """What the broker before has committed, for the one with the lease or those who only look on. Raises JournalGap,
-    OSError."""
+    """Read what was committed, under the lease or only to look at it. Raises JournalGap, OSError."""
     found = Found(epoch)
     reading = statements.ask(ReadCatalogue())
     yield reading
@@ -104,17 +103,17 @@ def _take_sections(found: Found, number: int, body: bytes) -> None:
                 found.log(key).damage = f"round {number} of the journal is damaged"
     except ValueError as damage:
         raise OSError(
-            f"round {number} of the journal is damaged, and of which partitions it had records cannot be said: {damage}"
+            f"round {number} of the journal is damaged, and it is unknown which partitions it had records of: {damage}"
         ) from damage
 
 
 def damage_path(key: LogKey) -> str:
-    """Where it is noted that the journal is damaged: the next checkpoint trims it."""
+    """Return the path of the note that the log's journal is damaged; the next checkpoint trims the journal itself."""
     return f"{_DAMAGED}{key[0]}-{key[1]}"
 
 
 def damage_note(reason: str, found: FoundLog, key: LogKey) -> bytes:
-    """The reason, and what the journal has of the log."""
+    """Return the note: the reason, and the log's batches in the journal."""
     return reason.encode() + b"\n" + encode_checked((key, span) for span in found.spans)
 
 
@@ -148,7 +147,8 @@ def open_log(log: SharedLog, found: FoundLog, clock: Clock) -> OpenedLog:
 
 
 def _require_all_chunks(found: FoundLog) -> None:
-    """From the log start to what the catalogue says; some below the start may be there still. Raises ValueError."""
+    """Check that the chunks reach from the log start to the end in the catalogue, without a gap; some may be below the
+    start. Raises ValueError."""
     checkpointed = found.row.next_offset if found.row is not None else 0
     start_offset = end_offset = found.start_offset
     for slot, row in enumerate(found.chunks):
@@ -164,7 +164,7 @@ def _replay(log: SharedLog, span: Span, state: ProducerStateManager, epochs: Lea
         if header.next_offset <= log.checkpointed:
             continue
         if header.base_offset != log.log_end_offset:
-            raise ValueError(f"the journal goes on at offset {header.base_offset} instead of {log.log_end_offset}")
+            raise ValueError(f"the journal continues at offset {header.base_offset} instead of {log.log_end_offset}")
         if header.partition_leader_epoch > epochs.latest:
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         is_new = not len(log.segments) or log.segments[-1].base_offset != span.segment_base

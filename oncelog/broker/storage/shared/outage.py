@@ -1,4 +1,4 @@
-"""Whether the database answers, for whoever watches it.
+"""Detection of outages of the database.
 
 Owns: which statements have been without an answer for long. Does not own: how long they are repeated (`statements`).
 Invariants
@@ -18,7 +18,7 @@ class OutageListener(Protocol):
         """A statement has been without an answer for a second, for this reason."""
 
     def on_back(self, duration_ms: int) -> None:
-        """All are answered again, after this time."""
+        """All statements are answered again, after this time."""
 
 
 class Outage:
@@ -29,7 +29,7 @@ class Outage:
         self._since_ms: MonotonicMs | None = None
 
     def on_repeated(self, statement: object, since_ms: MonotonicMs, error: OSError) -> None:
-        """It has been sent since then, in vain, and will be sent again."""
+        """The statement has had no answer since then, and will be sent again."""
         if self._clock.monotonic_ms() - since_ms < LATE_MS:
             return
         self._late.add(statement)
@@ -39,7 +39,7 @@ class Outage:
                 self._listener.on_away(error)
 
     def on_given_up(self, statement: object) -> None:
-        """It will not be sent again, though nothing was answered."""
+        """The statement had no answer, and will not be sent again."""
         self._late.discard(statement)
 
     def on_answered(self, statement: object) -> None:

@@ -18,14 +18,14 @@ from oncelog.broker.turns.ports import Clock
 
 _LEFT_MS = 600_000
 _MOST_LEFT = 10_000
-"""How many a look passes by: with more the looks fail, and nothing is taken."""
+"""How many rows a look passes by: with more the looks fail, and nothing is taken."""
 
 
 class SharedOutbox:
     def __init__(
         self, epoch: int, statements: Statements, clock: Clock, next_round: Callable[[], Completion[None]]
     ) -> None:
-        """`next_round` completes when the round has ended that is sent next."""
+        """`next_round` completes when the round that is sent next has ended."""
         self._epoch = epoch
         self._statements = statements
         self._clock = clock
@@ -41,18 +41,19 @@ class SharedOutbox:
         self._waiting_since_ms: float | None = None
 
     def watch(self, on_rows: Callable[[], None], on_left: Callable[[int, str], None]) -> None:
-        """Call `on_rows` when there may be some; it may be missed. Call `on_left` with a row that is left, and why."""
+        """Call `on_rows` when rows may be waiting; a call may be missed. Call `on_left` with a row that is left, and
+        why."""
         self._on_rows, self._on_left = on_rows, on_left
 
     def notify(self) -> None:
-        """The database says that there may be some."""
+        """Pass on the database's notification that rows may be waiting."""
         if self._on_rows is not None:
             self._on_rows()
 
     def look(
         self, row_count: int, size_bytes: int, largest_bytes: int, ids: tuple[int, ...] | None = None
     ) -> Completion[WaitingRows]:
-        """The first rows that wait, those of the next round among them; of `ids`, if some are named. Fails with
+        """Read the first rows that wait, those of the next round included; only those of `ids`, if given. Fails with
         OSError."""
 
         def on_seen(answer: Completion[WaitingRows]) -> None:
@@ -69,24 +70,24 @@ class SharedOutbox:
         return looked
 
     def ids(self, row_count: int) -> Completion[Sequence[int]]:
-        """The ids of the first rows that wait. Fails with OSError."""
+        """List the ids of the first rows that wait. Fails with OSError."""
         return self._statements.ask(ListOutbox(row_count, tuple(self._left)))
 
     def take(self, ids: Sequence[int]) -> Completion[None]:
-        """The next round deletes these rows. Call it in the turn in which their records were appended. Completes when
-        that round has ended, written or not."""
+        """Delete these rows with the next round. Call it in the turn in which their records were appended. Completes
+        when that round has ended, written or not."""
         self._ids += ids
         self._taken_count += len(ids)
         return self._next_round()
 
     def take_ids(self) -> tuple[int, ...]:
-        """The rows of the round that is sent now."""
+        """Return the rows of the round that is sent now, and forget them."""
         ids, self._ids = tuple(self._ids), []
         return ids
 
     def refuse(self, reasons: Sequence[tuple[int, str]]) -> Completion[None]:
-        """Move these rows to the refused ones. Fails with OSError: then they may wait still. It has a statement of its
-        own, as nothing in a round depends on it. If the database fails at that, each has one."""
+        """Move these rows to the refused ones, by a statement of its own, as no round depends on it. If the database
+        fails at that, each row is moved alone. Fails with OSError: then they may still wait."""
         return self._refuse(reasons, is_last=False)
 
     def _refuse(self, reasons: Sequence[tuple[int, str]], *, is_last: bool) -> Completion[None]:

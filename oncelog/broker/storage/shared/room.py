@@ -3,7 +3,7 @@
 Owns: which statements the database has refused, and how much waits to be committed. Does not own: when a statement is
 sent again (`beside`, `store`). Invariants
 - What was refused has not happened. It is sent again until it has; until then nothing is appended, and the store says
-  what it lacks. So the database is never left alone with a half of a decision, and what frees space goes on.
+  what it lacks. So a decision is never left half written, and statements that free space continue.
 - Nothing but memory keeps what was appended and is not committed: at most `limit_bytes`, and one batch.
 """
 
@@ -17,9 +17,9 @@ RETRY_MS = 1_000
 class Room:
     def __init__(self, limit_bytes: int, clock: Clock, listener: SpaceListener | None = None) -> None:
         self.error: OSError | None = None
-        """The first refusal, while anything that was refused has not happened."""
+        """The first refusal, while a refused statement is not committed."""
         self.waiting_bytes = 0
-        """Appended, and in no committed round."""
+        """The bytes that were appended and are in no committed round."""
         self._limit_bytes = limit_bytes
         self._clock = clock
         self._listener = listener
@@ -36,7 +36,7 @@ class Room:
             raise StoreError(f"{self.waiting_bytes} bytes wait for the database, which is slower than they come")
 
     def on_refused(self, statement: object, error: OSError) -> None:
-        """The database lacks something for it, for now; the statement will be sent again."""
+        """The database has refused the statement for now; it will be sent again."""
         self._refused.add(statement)
         self._refused_count += 1
         if self.error is None:
@@ -45,7 +45,7 @@ class Room:
                 self._listener.on_full(error)
 
     def on_ended(self, statement: object) -> None:
-        """It was answered otherwise."""
+        """The statement has ended otherwise than by a refusal."""
         self._refused.discard(statement)
         if self.error is not None and not self._refused:
             refused_count, self._refused_count, self.error = self._refused_count, 0, None

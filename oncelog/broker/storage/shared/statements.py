@@ -36,8 +36,9 @@ _PATIENCE_MS = 120_000
 """A restart of the database takes less, and so does the promotion of its standby."""
 _TRIES_AT_ONCE = 3
 _WAITED_OUT = (LookAtLease, TakeLease, LookAtNodes, FollowMetadata, ReadBlobs, ReadCatalogue, ReadRounds)
-"""What is asked before a broker leads. If one is refused, as when somebody cancels it, that is an outage as any other;
-the rest is sent again by its caller, which knows whether it is still wanted."""
+"""The statements of a broker that does not lead yet. If one is refused, for example because an operator cancels it,
+that is an outage like any other; all others are sent again by their caller, which knows whether they are still wanted.
+"""
 
 
 class RefusedAfterLoss(Refused):
@@ -77,8 +78,8 @@ class RowsGone(OSError):
 
     def __init__(self) -> None:
         super().__init__(
-            "rows of oncelog_outbox that this broker had taken were deleted by somebody else: nothing is lost, and the "
-            "next start goes on"
+            "rows of oncelog_outbox that this broker had taken were deleted by another session: nothing is lost, and "
+            "the next start continues"
         )
 
 
@@ -91,16 +92,16 @@ class Statements:
         self._clock = clock
         self._outage = Outage(clock, outage_listener)
         self.repeat_count = 0
-        """How many were sent again, as their answer was lost."""
+        """The number of statements that were sent again because their answer was lost."""
         self._is_over = False
 
     def end(self) -> None:
-        """Nothing is answered from now on: what a driver cancels as it closes the connections says nothing of the
-        database."""
+        """Answer nothing from now on: a statement that the driver cancels when it closes the connections says nothing
+        about the database."""
         self._is_over = True
 
     def ask(self, statement: Statement[T]) -> Completion[T]:
-        """The answer. Fails with OSError."""
+        """Send the statement until it is answered. Fails with OSError."""
         answered: Completion[T] = Completion()
         self._send(statement, answered, self._clock.monotonic_ms())
         return answered
@@ -136,11 +137,11 @@ class Statements:
         self._tables.run(statement).then(on_answer)
 
     def once(self, statement: Statement[T]) -> Completion[T]:
-        """The same, without repetition: fails with Unanswered, too."""
+        """Send the statement once. Fails with OSError, Unanswered among them."""
         return self._tables.run(statement)
 
     def ask_now(self, statement: Statement[T]) -> T:
-        """The answer, at once. Raises OSError."""
+        """`ask`, blocking, with a few tries. Raises OSError."""
         try:
             return self._tried_now(statement)
         except RoundsLost:
@@ -156,16 +157,17 @@ class Statements:
         return self._tables.run_now(statement)
 
     def _forget_now(self) -> None:
-        """As `_on_lost`."""
+        """`_on_lost`, blocking; the reason is raised by the caller."""
         with suppress(OSError):
             self._tried_now(ForgetPlace())
 
     def write(self, statement: Statement[bool]) -> Completion[None]:
-        """Completes once it has happened. Fails with OSError, of a lease that is not ours with Fenced or RoundsLost."""
+        """Completes once the statement is committed. Fails with OSError; with Fenced or RoundsLost if the lease is not
+        ours."""
         return self._written(statement).map(lambda _: None)
 
     def renew(self, statement: RenewLease) -> Completion[str]:
-        """The same, with the answer."""
+        """Renew the lease, and return where the database is. Fails as `write`."""
         return self._written(statement)
 
     def _written(self, statement: Statement[T]) -> Completion[T]:
@@ -180,7 +182,7 @@ class Statements:
         return self.ask(statement).flat_map(on_answer)
 
     def check_lease(self, epoch: int) -> Completion[None]:
-        """Completes if nobody has taken the lease since. Fails with OSError, as `write`."""
+        """Completes if the lease still has this epoch. Fails with OSError, as `write`."""
 
         def on_seen(seen: Lease) -> Completion[None]:
             return Completion.of(None) if seen.epoch == epoch else self._refused(epoch, seen.epoch)
@@ -188,11 +190,11 @@ class Statements:
         return self.ask(LookAtLease()).flat_map(on_seen)
 
     def write_now(self, statement: Statement[bool]) -> None:
-        """`write` at once. Raises OSError."""
+        """`write`, blocking. Raises OSError."""
         self._written_now(statement)
 
     def renew_now(self, statement: RenewLease) -> str:
-        """`renew` at once. Raises OSError."""
+        """`renew`, blocking. Raises OSError."""
         return self._written_now(statement)
 
     def _written_now(self, statement: Statement[T]) -> T:
@@ -208,12 +210,11 @@ class Statements:
         return reason
 
     def append(self, row: AppendRound) -> Completion[None]:
-        """Completes once the round is in the journal, fails with OSError. If it was not added it may be there since an
-        earlier try.
+        """Completes once the round is in the journal; an earlier try may have added it. Fails with OSError.
 
-        A round that is not found may still come: a server may carry out later what it got over a connection that was
-        lost. So it is sent again, and asked for only if it was not added: by then the number is taken, or the lease is
-        another's and the earlier try has ended before, or never will be added."""
+        A round that is not found may still be added: a server may execute a statement after its connection was lost. So
+        the round is sent again, and looked for only if that try has added nothing. By then its number is taken, or the
+        lease is another's, so that no earlier try can be committed any more."""
 
         def on_answer(is_added: bool) -> Completion[None]:
             if is_added:
@@ -230,7 +231,7 @@ class Statements:
         return self.ask(row).flat_map(on_answer)
 
     def _refused(self, epoch: int, newest_epoch: int) -> Completion[Any]:
-        """Fails with the reason why a broker that had the lease in this epoch can do nothing any more."""
+        """Fail with the reason why a broker that had the lease in this epoch can write nothing any more."""
         refused: Completion[Any] = Completion()
         reason = _reason(epoch, newest_epoch)
         if isinstance(reason, RoundsLost):
@@ -240,11 +241,12 @@ class Statements:
         return refused
 
     def _on_lost(self, lost: RoundsLost, answered: Completion[Any]) -> None:
-        """A server on a copy of its own files looks as if it had never been away: the next start hears of it."""
+        """Make the next start find the database elsewhere, then fail: a server on a copy of its own files looks as if
+        it had never been away."""
         self._tables.run(ForgetPlace()).then(lambda _: answered.fail(lost))
 
     def append_now(self, row: AppendRound) -> None:
-        """`append` at once. Raises OSError."""
+        """`append`, blocking. Raises OSError."""
         if not self.ask_now(row):
             found = self.ask_now(FindRound(row.number))
             if found.epoch != row.epoch:
@@ -252,7 +254,7 @@ class Statements:
 
 
 def _lacks_rows(row: AppendRound, found: FoundRound) -> bool:
-    """Whether nothing else can be why a round was not added."""
+    """Whether a round was not added because rows of the outbox are gone: nothing else can be the reason."""
     return bool(row.taken) and found.newest_epoch == row.epoch and found.has_before
 
 

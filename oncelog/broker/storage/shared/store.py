@@ -83,15 +83,15 @@ _MEASURE_MS = 60_000
 @dataclass(frozen=True, slots=True)
 class SharedSizes:
     row_bytes: int = 1024 * 1024
-    """The most that one row of the journal holds."""
+    """The size limit of one row of the journal."""
     checkpoint_bytes: int = 64 * 1024 * 1024
     chunk_bytes: int = CHUNK_BYTES
     written_bytes: int = 64 * 1024 * 1024
-    """How much of what was written to chunks stays in memory."""
+    """The limit of the cache of chunks that were written."""
     fetched_bytes: int = 64 * 1024 * 1024
-    """How much of what was fetched does."""
+    """The limit of the cache of chunks that were fetched."""
     waiting_bytes: int = 256 * 1024 * 1024
-    """How much may wait to be committed."""
+    """The limit of what waits to be committed."""
 
 
 class SharedDurability:
@@ -131,7 +131,7 @@ class SharedLogStore:
         stopwatch: Stopwatch | None = None,
     ) -> None:
         """`on_failure` is called once, when nothing more may be acknowledged. Without `compaction` nothing is
-        compacted. `stopwatch` is called when a round is sent, and what it returns when it is there."""
+        compacted. `stopwatch` is called when a round is sent, and what it returns when the round is answered."""
         sizes = sizes or SharedSizes()
         self._statements, self._found, self._clock = statements, found, clock
         self._scheduler, self._slices = scheduler, Slices(scheduler)
@@ -151,7 +151,7 @@ class SharedLogStore:
             found.epoch, self._writer, self._cache, clock, sizes.checkpoint_bytes, found.journal_bytes, found.half
         )
         self._sections: list[Section] = []
-        """What the next round holds."""
+        """The sections of the next round."""
         self.followed_ends = FollowedEnds()
         self._collected_bytes = 0
         self._in_flight: Completion[Verdicts] | None = None
@@ -203,7 +203,8 @@ class SharedLogStore:
             self._send_held()
 
     def _on_lease_lost(self, error: OSError) -> None:
-        """Nothing is acknowledged from now on. A database that has moved may lack rounds: that is worse, and named."""
+        """Acknowledge nothing from now on. If the database has moved, look whether it lacks rounds: that is the worse
+        error, and is reported instead."""
 
         def on_found(found: Completion[FoundRound]) -> None:
             is_lost = found.error is None and not found.result().has_before
@@ -215,7 +216,7 @@ class SharedLogStore:
             self._fail(error)
 
     def on_background_error(self, error: OSError) -> None:
-        """What was not answered, or refused, may be done another time: rounds tell whether the database is there."""
+        """Fail the store, unless the statement was refused or not answered: rounds show if the database answers."""
         if not isinstance(error, Unanswered | Refused):
             self._fail(error)
 
@@ -255,8 +256,8 @@ class SharedLogStore:
         return opened
 
     def _check_gone(self) -> Completion[None]:
-        """Completes once nothing in flight may have replaced a chunk that is gone, nor the next leader. Fails with
-        StoreError."""
+        """Completes once neither a statement in flight nor another leader can have replaced a chunk that is gone. Fails
+        with StoreError."""
         checked: Completion[None] = Completion()
 
         def on_checked(answer: Completion[None]) -> None:
@@ -272,14 +273,14 @@ class SharedLogStore:
         return checked
 
     def _note_damage(self, key: LogKey, reason: str, found: FoundLog) -> None:
-        """What the tables have of it stays as it is, but the journal is trimmed."""
+        """Note the damage, with the log's part of the journal, which checkpoints trim. Its chunks stay as they are."""
         path, blobs = damage_path(key), self._found.blobs
         if (found.spans or found.damage is not None) and path not in blobs:
             blobs[path] = damage_note(reason, found, key)
             self._beside.write(lambda: WriteBlob(self._epoch, path, blobs[path]))
 
     def release(self, topic: str, partition: int, producers: ProducerStateManager) -> Completion[None]:
-        """It stays here until it is opened again; what was appended is committed."""
+        """Completes once everything that was appended is committed. The log stays here until it is opened again."""
         log = self._logs[topic, partition]
 
         def on_committed() -> None:
@@ -356,7 +357,7 @@ class SharedLogStore:
         return committing
 
     def _append(self, row: AppendRound, on_appended: Callable[[Completion[None]], None]) -> None:
-        """Until it is known to be there, or nobody will ever know."""
+        """Send the round until it is known to be in the journal, or the outcome stays unknown."""
         if self._failure is not None:
             on_appended(Completion.failed(self._failure))
             return
@@ -426,7 +427,7 @@ class SharedLogStore:
     # -- the rest
 
     def await_successor(self, *, is_there: bool) -> None:
-        """Whether another node stands by."""
+        """Note whether another node stands by."""
         self._checkpoints.is_awaited = is_there
 
     def volume_bytes(self) -> tuple[int, int]:
@@ -514,8 +515,8 @@ def open_store(
     held: HeldLease | None = None,
     on_seen: Callable[[Lease], None] = lambda _: None,
 ) -> Sliced[SharedLogStore]:
-    """Take the lease, unless it is `held`, and open a store over what the one before has committed. `on_seen` is
-    called with the lease of another while it is waited for. Raises OSError."""
+    """Take the lease, unless it is `held`, and open a store over what was committed. While the lease is waited for,
+    `on_seen` is called with the lease as it is. Raises OSError."""
     terms = terms or LeaseTerms()
     if held is None:
         statements = Statements(tables, scheduler, clock, outage_listener)

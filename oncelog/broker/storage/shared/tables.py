@@ -1,6 +1,6 @@
 """The port to a database: statements as values, so that one whose answer was lost can be sent again.
 
-Owns: what each statement means. Does not own: how it is said in SQL (`storage.postgres`), when it is sent again
+Owns: what each statement means. Does not own: its SQL (`storage.postgres`), when it is sent again
 (`statements`).
 
 Contract
@@ -8,9 +8,10 @@ Contract
   flight at the same time happen in any order.
 - One that has an `epoch` happens only if that is the newest at its commit. Else it changes nothing and answers False.
 - Each can be sent again after it has happened: it changes nothing then. Only `AppendRound` answers differently.
-- What was answered is there when the next is written. In a database that was restored, or a standby of it that was
-  promoted too early, it may not be: what is written then fails with RoundsLost (`statements`), and changes nothing.
-- What `FindRound` has found is as durable as an answer: it may have been read before it was.
+- A statement that was answered is there when the next is written. In a database that was restored, or a standby of it
+  that was promoted too early, it may be missing: the next write then fails with RoundsLost (`statements`), and changes
+  nothing.
+- A round that `FindRound` has found is as durable as one that was answered, even if it was visible before it was.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,17 +27,18 @@ from oncelog.broker.turns.completion import Completion
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 NOBODY = -1
-"""In the place of a node id."""
+"""Stands for no node, in the place of a node id."""
 LARGEST_BYTES = 32 * 1024 * 1024
-"""Key, value and headers of a row of the outbox that is taken: as the relay (`oncelog outbox`) and oncelog.produce."""
+"""The limit of key, value and headers of an outbox's row: as in the relay (`oncelog outbox`) and oncelog.produce."""
 
 
 class Unanswered(OSError):
-    """Nobody knows whether the statement has happened, or will happen: its connection was lost."""
+    """The statement's outcome is unknown, and it may still be executed: its connection was lost."""
 
 
 class Refused(OSError):
-    """The database lacks something for it, such as space: it has not happened, and may when it is sent again."""
+    """The database lacks something for the statement, such as space: it is not committed, and may be when it is sent
+    again."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(ENOSPC, reason)
@@ -46,11 +48,11 @@ class Refused(OSError):
 
 
 class Failing(OSError):
-    """The database fails at the statement itself, for want of nothing: it has not happened, and would fail again."""
+    """The database fails at the statement itself and lacks nothing: it is not committed, and would fail again."""
 
 
 class NewerTables(OSError):
-    """A newer release has changed the tables: this one cannot know what they mean."""
+    """A newer release has changed the tables, so this one cannot know what they mean."""
 
     def __init__(self, version: int, known: int) -> None:
         super().__init__(
@@ -60,7 +62,7 @@ class NewerTables(OSError):
 
 
 class LogRow(NamedTuple):
-    """What the catalogue has of one log."""
+    """The row of one log in the catalogue."""
 
     key: LogKey
     topic: str
@@ -73,7 +75,7 @@ class LogRow(NamedTuple):
 
 
 class ChunkRow(NamedTuple):
-    """What is known of a chunk without its batches."""
+    """A chunk without its batches."""
 
     key: LogKey
     id: int
@@ -88,7 +90,7 @@ class ChunkRow(NamedTuple):
     aborted: bytes
     """The aborted transactions whose markers it holds, see `storage.transaction_index`."""
     open_producers: tuple[int, ...]
-    """Those with a transaction open at the base of its segment."""
+    """The producers with a transaction open at the base of its segment."""
 
 
 class NewChunk(NamedTuple):
@@ -120,49 +122,48 @@ class OutboxRow(NamedTuple):
     partition: int | None
     key: bytes | None
     value: bytes | None
-    """Without key, value and headers if they have more bytes than was asked for."""
+    """The value; None as well if key, value and headers together exceed the limit of the question."""
     headers: str | None
     """Pairs of texts, as JSON."""
     at_ms: int
     """When it was produced, by the clock of the database."""
     size_bytes: int
     problem: str = ""
-    """Why it can be no record, if it cannot be read: the function did not write it."""
+    """Why the row cannot become a record, if so: `oncelog.produce` did not write it."""
 
 
 class WaitingRows(NamedTuple):
     rows: Sequence[OutboxRow]
-    """In the order of their ids: those that were produced before by a transaction that had been committed are there,
-    too, or were taken."""
+    """The rows, ordered by id. Every row that a transaction committed before is among them, or was taken."""
     waited_ms: float
-    """How long the first of them has."""
+    """How long the first of them has waited."""
     problem: str = ""
-    """Why none can be read, if one of them makes PostgreSQL fail the question. The connection and the tables are fine:
-    it fails again each time."""
+    """Why none can be read, if one of them makes PostgreSQL fail the query. The connection and the tables are fine, and
+    the query fails each time."""
 
 
 class Statement(Generic[T_co]):
-    """Something to ask of the database; T is the type of the answer."""
+    """A question or command to the database; T is the type of its answer."""
 
 
 class Lease(NamedTuple):
-    """Who may write, and for how long."""
+    """The lease as one look has found it: its owner, and for how long it lasts."""
 
     epoch: int
     owner: str
-    """Empty: nobody has ever had it."""
+    """Empty if the lease was never taken."""
     renewed: int
     """Changes with each renewal; 0 once it was given back."""
     left_ms: float
-    """Until it is over, by the clock of the database; not above 0 once it is, or was given back."""
+    """The time until it is over, by the clock of the database; not above 0 once it is, or was given back."""
     is_attended: bool
     """Whether a connection of the owner is open."""
     node_id: int = NOBODY
-    """Of the owner."""
+    """The node id of the owner."""
     successor: int = NOBODY
     """The node to which it was given back."""
     held_ms: float = 0
-    """Since it was taken."""
+    """The time since it was taken."""
     wanted: int = NOBODY
     """The node to which it will soon be given."""
 
@@ -178,16 +179,16 @@ class NodeRow(NamedTuple):
 
     node_id: int
     owner: str
-    """As in its lease: a name that no other start has."""
+    """The owner's name, as in its lease: no other start has it."""
     addresses: tuple[NodeAddress, ...]
-    """Where it listens, as its clients are told; until it does, where the start before this one has listened: clients
-    would forget a node that is not named for a moment."""
+    """Its advertised addresses; until it listens, those of the start before this one: clients would forget a node that
+    is not named for a moment."""
     followed: int = -1
     """The round up to which it knows the metadata log, if it stands by; a leader has all of it."""
     is_over: bool = False
-    """It has ended, or was not renewed in time."""
+    """Whether it has ended, or was not renewed in time."""
     left_ms: float = 0
-    """Until it is over unless it is renewed, by the clock of the database; what a node writes has none."""
+    """The time until it is over unless it is renewed, by the clock of the database; 0 in a row that a node writes."""
 
 
 class SeenNodes(NamedTuple):
@@ -200,7 +201,7 @@ class SeenNodes(NamedTuple):
 
 
 class Attendance(Enum):
-    """What `AttendLease` has found."""
+    """The result of `AttendLease`."""
 
     KEPT = "this connection attends to it since the last time"
     BEGUN = "it does from now on"
@@ -210,76 +211,76 @@ class Attendance(Enum):
 class KeptNode(NamedTuple):
     is_kept: bool
     owner: str
-    """Who has the node id, in the newest row."""
+    """The owner of the node id, in the newest row."""
     renewed: int
     """Changes each time that owner renews it."""
 
 
 class Followed(NamedTuple):
-    """What was committed to one log since the last look."""
+    """The news of one log since the last look."""
 
     number: int
     """The newest round that was looked at."""
     start_offset: int
     chunks: Sequence[bytes]
-    """Batches of it that are in chunks, in order; only if rounds that were not looked at are trimmed."""
+    """Its batches that are in chunks, in order; only if rounds that were not looked at are trimmed."""
     rounds: Sequence[bytes]
-    """The rounds that have something of it, in order."""
+    """The rounds that have records of it, in order."""
 
 
 class TakenLease(NamedTuple):
     epoch: int
     is_elsewhere: bool
-    """The database is not where the last start has left it: it was promoted, or restored, or is a copy. What it had
-    acknowledged may be gone."""
+    """Whether the database is not where the last start has left it: it was promoted, or restored, or is a copy. Records
+    that it had acknowledged may be gone."""
     place: str = ""
-    """Where it is now, as a renewal answers it."""
+    """Where the database is now, as a renewal answers it."""
 
 
 LOST_EPOCHS = 1 << 16
-"""How far the epoch of the lease moves at least if the database is elsewhere. What is lost may be younger than the
-lease of a broker that is still alive, and no other may have its epoch."""
+"""How far the epoch of the lease moves at least if the database is elsewhere. A broker that is still alive may have an
+epoch from the lost part of the past, and no other may get the same."""
 LOST_EPOCHS_SPREAD = 1 << 20
-"""How much further it moves at random: the epoch of a database that goes back twice moves from the same number twice.
+"""How much further it moves at random: the epoch of a database that is restored twice moves from the same number twice.
 An epoch has 31 bits (`chunks` puts it before the 32 of a counter), which is room for 1,900 moves of the largest size.
 """
 
 
 class FoundRound(NamedTuple):
     epoch: int
-    """In which it was appended; −1 if there is none."""
+    """The epoch in which the round was appended; −1 if there is none."""
     newest_epoch: int
-    """Of the lease."""
+    """The epoch of the lease."""
     has_before: bool = True
     """Whether the round before it is there, or trimmed."""
 
 
 @dataclass(frozen=True)
 class LookAtLease(Statement[Lease]):
-    """Who has the lease."""
+    """Read the lease."""
 
 
 @dataclass(frozen=True)
 class TakeLease(Statement[TakenLease | None]):
-    """Become the broker that may write, if the lease is still as it was seen; else None. What the one before has in
-    flight has happened by then, or never will. Fails with NewerTables if a newer release has changed the tables, which
-    it may have done since this broker looked at them.
+    """Become the broker that may write, if the lease is still as it was seen; else None. Statements that the owner
+    before has in flight are committed by then, or never will be. Fails with NewerTables if a newer release has changed
+    the tables, which it may have done since this broker looked at them.
 
     The epoch moves by one. It moves by `jump` in the first leadership in a database that is elsewhere."""
 
     seen: Lease
     owner: str
-    """A name that nobody else has."""
+    """A unique name."""
     lease_ms: int
     jump: int
-    """See `LOST_EPOCHS`; another one each time."""
+    """A distance as `lost_epochs` draws it, another one each time."""
     node_id: int = NOBODY
 
 
 @dataclass(frozen=True)
 class RenewLease(Statement[str]):
-    """Have it for so long from now on, unless it was given back: a renewal that was in flight may come behind that.
-    Answers where the database is, which changes when it is promoted, restored or copied; empty if it has not happened.
+    """Extend the lease to `lease_ms` from now, unless it was given back: a renewal in flight may come after that.
+    Answers where the database is, which changes when it is promoted, restored or copied; empty if nothing was renewed.
     """
 
     epoch: int
@@ -288,14 +289,14 @@ class RenewLease(Statement[str]):
 
 @dataclass(frozen=True)
 class AttendLease(Statement[Attendance]):
-    """Keep a connection open that tells others that the owner of this epoch is alive. Writes nothing."""
+    """Keep a connection open that shows others that the owner of this epoch is alive. Writes nothing."""
 
     epoch: int
 
 
 @dataclass(frozen=True)
 class GiveBackLease(Statement[bool]):
-    """Others need not wait for its end, and the successor is the first of them."""
+    """Release the lease; `successor` may take it first."""
 
     epoch: int
     successor: int = NOBODY
@@ -303,7 +304,7 @@ class GiveBackLease(Statement[bool]):
 
 @dataclass(frozen=True)
 class KeepNode(Statement[KeptNode]):
-    """Be seen as a node for so long from now on, unless another connection keeps the row of this node id."""
+    """Renew the row of this node for `lease_ms`, unless another connection keeps the row of its id."""
 
     row: NodeRow
     lease_ms: int
@@ -311,7 +312,7 @@ class KeepNode(Statement[KeptNode]):
 
 @dataclass(frozen=True)
 class DropNode(Statement[None]):
-    """The node is not at work any more. Where it was is known for a while."""
+    """Mark the node as ended. Its addresses stay known for a while."""
 
     node_id: int
     owner: str
@@ -319,26 +320,26 @@ class DropNode(Statement[None]):
 
 @dataclass(frozen=True)
 class LookAtNodes(Statement[SeenNodes]):
-    """Which nodes there are."""
+    """Read the rows of all nodes."""
 
 
 @dataclass(frozen=True)
 class WantLeader(Statement[None]):
-    """Ask the leader to give the lease to this node; taking the lease fulfils it."""
+    """Ask the leader to give the lease to this node; the wish ends when the lease is taken."""
 
     node_id: int
 
 
 @dataclass(frozen=True)
 class ReadBlobs(Statement[Mapping[str, bytes]]):
-    """The small values whose paths begin so."""
+    """Read the small values whose paths begin with `prefix`."""
 
     prefix: str
 
 
 @dataclass(frozen=True)
 class FollowMetadata(Statement[Followed]):
-    """What the metadata log has got above this round, and from this offset on."""
+    """Read what was added to the metadata log above this round, from this offset on."""
 
     above: int
     from_offset: int
@@ -346,34 +347,34 @@ class FollowMetadata(Statement[Followed]):
 
 @dataclass(frozen=True)
 class KeepPlace(Statement[bool]):
-    """Whatever follows from `TakenLease.is_elsewhere` is durable: the next start compares with where we are now. In a
-    database that is not there any more it changes nothing."""
+    """Note where the database is, for the next start to compare, once all consequences of `TakenLease.is_elsewhere` are
+    durable. Changes nothing if the database has moved since."""
 
     epoch: int
     place: str
-    """As the newest renewal has answered it."""
+    """The place that the newest renewal has answered."""
 
 
 @dataclass(frozen=True)
 class ForgetPlace(Statement[None]):
-    """The database lacks what was committed in it: whatever the next start would compare, it is elsewhere."""
+    """Make the next start find the database elsewhere, as it lacks rounds that were committed in it."""
 
 
 @dataclass(frozen=True)
 class ReadCatalogue(Statement[Catalogue]):
-    """Everything that a start needs beside the journal."""
+    """Read everything that a start needs beside the journal."""
 
 
 @dataclass(frozen=True)
 class ReadRounds(Statement[Sequence[Round]]):
-    """The next rounds of the journal in order, as many as fit into one answer; none at its end."""
+    """Read the next rounds of the journal in order, as many as fit into one answer; none at its end."""
 
     above: int
 
 
 @dataclass(frozen=True)
 class MeasureTables(Statement[int]):
-    """The bytes of all tables with their indexes."""
+    """Measure the bytes of all tables with their indexes."""
 
 
 @dataclass(frozen=True)
@@ -387,32 +388,32 @@ class AppendRound(Statement[bool]):
     bodies: tuple[bytes, ...]
     """The body, in pieces that a row may have."""
     half: int = 0
-    """Where in the journal it goes, which has two halves, so that one can be emptied while the other grows."""
+    """The half of the journal to which it goes: one half can be emptied while the other grows."""
     half_before: int = 0
-    """Where the round before it is, if it is not trimmed."""
+    """The half that has the round before it, if that is not trimmed."""
     is_followed: bool = False
-    """Whether it has something of the metadata log, which others follow."""
+    """Whether it has records of the metadata log, which other nodes follow."""
     taken: tuple[int, ...] = ()
-    """The ids of the rows."""
+    """The ids of the outbox's rows."""
 
 
 @dataclass(frozen=True)
 class LookAtOutbox(Statement[WaitingRows]):
-    """The first rows that wait: at most so many, of about as many bytes, but at least one."""
+    """Read the first rows that wait: at most `row_count`, of about `size_bytes`, but at least one."""
 
     row_count: int
     size_bytes: int
     largest_bytes: int
     """Rows that are larger come without key, value and headers."""
     ids: tuple[int, ...] | None = None
-    """Only these."""
+    """The only rows to read, if given."""
     left: tuple[int, ...] = ()
-    """None of these."""
+    """Rows to pass by."""
 
 
 @dataclass(frozen=True)
 class ListOutbox(Statement[Sequence[int]]):
-    """The ids of the first rows that wait: at most so many, none of `left`. Nothing else of them is read."""
+    """List the ids of the first rows that wait: at most `row_count`, none of `left`. No other column is read."""
 
     row_count: int
     left: tuple[int, ...] = ()
@@ -420,7 +421,7 @@ class ListOutbox(Statement[Sequence[int]]):
 
 @dataclass(frozen=True)
 class RefuseRows(Statement[bool]):
-    """Move rows to those that no log takes, each with the reason."""
+    """Move rows to the refused ones, each with the reason."""
 
     epoch: int
     reasons: tuple[tuple[int, str], ...]
@@ -428,7 +429,7 @@ class RefuseRows(Statement[bool]):
 
 @dataclass(frozen=True)
 class FindRound(Statement[FoundRound]):
-    """What has become of the round with this number."""
+    """Look whether the round with this number is in the journal, and in which epoch it was appended."""
 
     number: int
 
@@ -440,23 +441,23 @@ class Checkpoint(Statement[bool]):
     epoch: int
     trimmed: int
     half: int
-    """Where later rounds go: the other half is left empty."""
+    """The half to which later rounds go: the other half is left empty."""
     logs: Iterable[LogRow]
     chunks: Iterable[NewChunk]
-    """Made when they are asked for, the same each time: a driver that takes as many at a time as it can send holds
-    neither all of them nor the loop."""
+    """Chunks that are made as they are iterated, the same each time: a driver that takes as many as it can send keeps
+    neither all of them in memory nor the loop busy."""
 
 
 @dataclass(frozen=True)
 class FetchChunk(Statement[bytes | None]):
-    """The batches of a chunk; None if it is gone."""
+    """Read the batches of a chunk; None if it is gone."""
 
     id: int
 
 
 @dataclass(frozen=True)
 class AddAside(Statement[bool]):
-    """Write chunks that are part of no log, and not in the catalogue, until `ReplaceChunks` makes them so."""
+    """Write chunks that are part of no log, and not in the catalogue, until `ReplaceChunks` puts them in place."""
 
     epoch: int
     chunks: Sequence[NewChunk]
@@ -464,7 +465,7 @@ class AddAside(Statement[bool]):
 
 @dataclass(frozen=True)
 class ReplaceChunks(Statement[bool]):
-    """Put chunks that were written aside in the place of those with the ids."""
+    """Replace the chunks `ids` by the chunks `added`, which were written aside."""
 
     epoch: int
     ids: tuple[int, ...]
@@ -473,7 +474,7 @@ class ReplaceChunks(Statement[bool]):
 
 @dataclass(frozen=True)
 class DropAside(Statement[bool]):
-    """Delete the chunks that lie aside: whoever has written them has ended before."""
+    """Delete the chunks that lie aside, which an earlier writer has left."""
 
     epoch: int
 
@@ -488,7 +489,7 @@ class DropChunks(Statement[bool]):
 
 @dataclass(frozen=True)
 class MoveStarts(Statement[bool]):
-    """Logs start at these offsets; none goes back."""
+    """Move the start offsets of logs forward to these; none moves back."""
 
     epoch: int
     starts: Mapping[LogKey, int]
@@ -496,7 +497,7 @@ class MoveStarts(Statement[bool]):
 
 @dataclass(frozen=True)
 class DeleteLogs(Statement[bool]):
-    """Delete what there is of these logs, but for the journal."""
+    """Delete everything of these logs except their rounds in the journal."""
 
     epoch: int
     keys: tuple[LogKey, ...]
@@ -515,7 +516,7 @@ class Tables(Protocol):
     """A database, as one broker reaches it."""
 
     def run(self, statement: Statement[T]) -> Completion[T]:
-        """Send it. Fails with Unanswered, Refused, or with another OSError if the database can never do it."""
+        """Send the statement. Fails with Unanswered, Refused, or another OSError if the database can never do it."""
 
     def run_now(self, statement: Statement[T]) -> T:
-        """The same while nothing else runs, or from another thread. Raises as `run` fails."""
+        """Run it now, blocking, from any thread. Raises as `run` fails."""

@@ -20,18 +20,19 @@ from oncelog.broker.turns.ports import Buffer
 from oncelog.broker.turns.slices import Sliced
 
 Delete = Callable[[Mapping[LogKey, Iterable[ChunkRow]]], Completion[None]]
-"""Delete what there is of these logs, whose chunks are known."""
+"""Delete these logs with their chunks."""
 
 
 class SharedTopics:
     def __init__(self, found: Found, logs: dict[PartitionKey, SharedLog], delete: Delete) -> None:
-        """`logs` are those that were opened."""
+        """Topics over what was `found`; `logs` are those that were opened."""
         self._found = found
         self._logs = logs
         self._delete = delete
 
     def partitions(self) -> Collection[PartitionKey]:
-        """What only the journal has, or only chunks, has no name there: its topic's id stands for it."""
+        """Return all partitions that were found or opened. A log without a row in the catalogue has no name there: its
+        topic's id stands for it."""
         named = [
             (str(topic_id) if found.row is None else found.row.topic, partition)
             for (topic_id, partition), found in self._found.logs.items()
@@ -39,13 +40,13 @@ class SharedTopics:
         return {*named, *self._logs}
 
     def make_way(self, topic: str, partitions: range) -> None:
-        """See above."""
+        """Does nothing, as logs are named by topic ids."""
 
     def begin_removal(self, topic: str, topic_id: UUID) -> "SharedRemoval":
         return SharedRemoval(topic, self._logs, self._delete)
 
     def finish_removals(self, removed: Mapping[UUID, str], live: Container[UUID]) -> list[str]:
-        """In the background: they may have chunks by the thousand, and nobody can see them."""
+        """Delete the logs of removed topics in the background: they are invisible, and may have thousands of chunks."""
         left = [key for key in self._found.logs if key[0] in removed and key[0] not in live]
         self._delete({key: self._found.logs.pop(key).chunks for key in left})
         topics = sorted({removed[topic_id] for topic_id, _ in left})
@@ -100,7 +101,7 @@ class SharedBlobs:
         self._blobs = {**self._blobs, path: value}  # this may be another thread
 
     def delete(self, path: str) -> None:
-        """In the background: it is called while the broker serves."""
+        """Delete the value in the background: this is called while the broker serves."""
         if path in self._blobs:
             self._blobs = {name: data for name, data in self._blobs.items() if name != path}
             self._beside.write(lambda: WriteBlob(self._epoch, path, None))
