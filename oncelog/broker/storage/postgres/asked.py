@@ -1,11 +1,11 @@
-"""What each of our sessions asks of PostgreSQL, and whether it has got that.
+"""The settings that each of our sessions asks of PostgreSQL, and the check that it has them.
 
-Owns: the settings, and the sentence that says what is otherwise. Does not own: a driver: `LOOK` has no parameters, so
+Owns: the settings, and the message that names those that differ. Does not own: a driver: `LOOK` has no parameters, so
 that each can send it.
 
 A server, a database, a role or a pooler may have set anything else. A pooler that ignores the settings of a connection
-leaves its session in another schema, where another cluster may be: so what was asked for is compared with what is
-there, on each new connection.
+leaves its session in another schema, where another cluster may be: so each new connection compares what it asked for
+with what it has.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,22 +17,22 @@ SETTINGS: Mapping[str, str] = {
     "lock_timeout": "0",
     "statement_timeout": "0",
 }
-"""Sent as a connection begins. A take-over waits for transactions that hold the lease: that of a broker which was
-stopped in the middle must end."""
+"""Settings that are sent as a connection begins. A take-over waits for transactions that hold the lease, so that of a
+broker which was stopped in the middle must end."""
 WISHES: Mapping[str, str] = {
     "application_name": "oncelog",
     "tcp_keepalives_idle": "5",  # what a machine that is gone had begun holds locks
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
 }
-"""Sent as well, and not compared: a name is only for people, and a connection that is not TCP has no keepalives."""
+"""Settings that are sent as well, and not compared: a name is only for people, and only TCP has keepalives."""
 _SET_LATER: Mapping[str, str] = {
     "jit": "off",  # our statements read a few rows; a table that was never analyzed looks large, and is compiled for
     "idle_session_timeout": "0",
     "transaction_timeout": "0",
 }
-"""Set once there is a connection: a server that is older than one of them (17 for the last), or a PgBouncer that does
-not know it, would refuse a connection that sends it."""
+"""Settings that are made once there is a connection: a server that is older than one of them (17 for the last), or a
+PgBouncer that does not know it, would refuse a connection that sends it."""
 LOOK = f"""
 select later.name, set_config(later.name, value, false)
 from unnest(array{[*_SET_LATER]}, array{[*_SET_LATER.values()]}) as later(name, value)
@@ -40,15 +40,16 @@ where later.name in (select name from pg_settings)
 union all select name, current_setting(name) from unnest(array{[*SETTINGS, "search_path"]}) as sent(name)
 union all select 'current_schema', nullif(current_schema()::text, pg_my_temp_schema()::regnamespace::text)
 """
-"""Its rows are what `check_session` takes. The search path passes over a schema that is not there yet, to the one for
-temporary tables."""
+"""The query whose rows `check_session` takes. While the schema does not exist yet, the search path falls through to the
+one for temporary tables."""
 LONGEST_NAME_BYTES = 63
 PROMISE = "current_setting('fsync'), current_setting('synchronous_commit')"
-"""Columns: what `check_promise` takes. The DBA's choice, so it is not asked for; a reload may change it at any time."""
+"""The columns that `check_promise` takes. They are the DBA's choice, so no session sets them; a reload may change them
+at any time."""
 
 
 class NotAsAsked(Exception):
-    """The session is not what was asked for; the message says what to do."""
+    """Raised when a session lacks what it asked for; the message says what to do."""
 
 
 def quoted(name: str) -> str:
@@ -56,12 +57,12 @@ def quoted(name: str) -> str:
 
 
 def search_path(schema: str) -> str:
-    """Where the tables are; what a session has in its temporary schema, which is first if it is not named, is last."""
+    """Return the search path to the tables. The temporary schema, which comes first unless it is named, comes last."""
     return f"{quoted(schema)}, pg_temp"
 
 
 def check_session(schema: str, rows: Iterable[tuple[str, str | None]]) -> None:
-    """Raises NotAsAsked unless the rows of `LOOK` have all that was asked for a session in this schema."""
+    """Raise NotAsAsked unless the rows of `LOOK` have all that a session in this schema asked for."""
     wanted = {**SETTINGS, **_SET_LATER, "search_path": search_path(schema), "current_schema": schema}
     others = [
         f"{name} is {value!r}"
@@ -70,14 +71,14 @@ def check_session(schema: str, rows: Iterable[tuple[str, str | None]]) -> None:
     ]
     if others:
         raise NotAsAsked(
-            f"for the schema {schema} a session has other settings than it was asked for: {', '.join(others)}. Name "
+            f"for the schema {schema} a session has other settings than it asked for: {', '.join(others)}. Name "
             "PostgreSQL itself, or have the pooler before it pass on what a connection sets (PgBouncer: none of these "
             "in ignore_startup_parameters)."
         )
 
 
 def check_name(schema: str) -> None:
-    """Raises NotAsAsked for a name of a schema of which PostgreSQL would cut off the end: two could be the same."""
+    """Raise NotAsAsked for a schema name that PostgreSQL would truncate: two could become the same."""
     size_bytes = len(schema.encode())
     if size_bytes > LONGEST_NAME_BYTES:
         raise NotAsAsked(
@@ -87,7 +88,7 @@ def check_name(schema: str) -> None:
 
 
 def loss_by(fsync: str, synchronous_commit: str) -> str | None:
-    """What a crash may take of what was acknowledged, if it may."""
+    """Return how a crash may lose acknowledged records under these settings; None if it may not."""
     if fsync == "off":
         return "a crash of its machine may lose anything (fsync=off)"
     if synchronous_commit == "off":
@@ -96,7 +97,7 @@ def loss_by(fsync: str, synchronous_commit: str) -> str | None:
 
 
 def check_promise(fsync: str, synchronous_commit: str) -> None:
-    """Raises NotAsAsked if a crash may take what was acknowledged."""
+    """Raise NotAsAsked if a crash may lose acknowledged records."""
     if (loss := loss_by(fsync, synchronous_commit)) is not None:
         raise NotAsAsked(
             f"{loss}: turn it on, or start with --override oncelog.postgres.allow.loss=true if that is wanted."

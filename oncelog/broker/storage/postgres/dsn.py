@@ -1,6 +1,7 @@
-"""What a DSN and PostgreSQL's variables name that is not there: the driver says of it something else, or nothing.
+"""Files and services that a DSN or PostgreSQL's variables name and that do not exist: the driver's own message is
+misleading, or there is none.
 
-Owns: files of certificates, services. Does not own: connecting (`session`), the other sentences (`preparing`).
+Owns: files of certificates, services. Does not own: connecting (`session`), the other messages (`preparing`).
 """
 
 import os
@@ -24,7 +25,7 @@ def missing_file(dsn: str | None, environ: Mapping[str, str] = os.environ) -> st
 
 
 def missing_service(dsn: str | None, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return what to do about a service that no file has, for which the driver would try this machine."""
+    """Return what to do about a service that no file has; the driver would connect to this machine instead."""
     given = _given(dsn)
     service = given.get("service") or environ.get("PGSERVICE")
     if not service:

@@ -1,7 +1,8 @@
 """The lease and the nodes in SQL.
 
-Owns: who may write, which connection shows that its owner is alive, and what a node that stands by reads. Does not own:
-over which connection each is asked (`tables`), what follows from the answers (`storage.shared.lease`, `succession`).
+Owns: the row of the lease, the locks by which a connection shows that its owner is alive, and the queries of a node
+that stands by. Does not own: which connection takes each statement (`tables`), what follows from the answers
+(`storage.shared.lease`, `succession`).
 
 The row of the epoch also says where the database was when it was written last: on which server and timeline, in which
 transaction. A row that was restored from a dump is of another transaction than it says.
@@ -46,9 +47,9 @@ _OURS = "'oncelog_leader'::regclass::oid"
 _EPOCH_KEY = "(epoch & 2147483647)::int"
 _IS_OURS = f"locktype = 'advisory' and classid = {_OURS}"
 _OF_EPOCH = f"{_IS_OURS} and objsubid = 2 and objid = {_EPOCH_KEY}::oid"
-"""Two ints: the owner of the lease in this epoch is alive."""
+"""The lock with a key of two ints, which shows that the owner of the lease in this epoch is alive."""
 _OF_NODE = f"{_IS_OURS} and objsubid = 1 and objid = $1::int::oid"
-"""One bigint: this node is."""
+"""The lock with a key of one bigint, which shows that this node is alive."""
 _OUR_DATABASE = "database = (select oid from pg_database where datname = current_database())"
 _RENEWED = "(extract(epoch from nullif(until, '-infinity')) * 1000000)::bigint"
 _LOOK = f"""
@@ -58,18 +59,19 @@ exists (select from pg_locks where {_OF_EPOCH} and {_OUR_DATABASE}), node_id, su
 coalesce(extract(epoch from clock_timestamp() - nullif(since, '-infinity')) * 1000, 0)::float, wanted
 from oncelog_leader as leader, oncelog_lease as lease where leader.id = 1 and lease.id = 1
 """
-"""By key, as all that is read of tables with one row: before their first analysis they look large to the planner."""
+"""The query for the lease. It names the keys, as all queries of tables with one row: before their first ANALYZE these
+look large to the planner."""
 _PLACE = """
 (select system_identifier || '/' from pg_control_system()) || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
 """
 _IS_SAME_HISTORY = "xmin::text::numeric = mod(written::text::numeric, 4294967296::numeric)"
-"""Not so of a row that was restored from a dump. The casts make PostgreSQL's own functions exact matches: no function
-of the schema can be a better one."""
+"""False of a row that was restored from a dump. The casts make PostgreSQL's own functions exact matches: no function of
+the schema can be a better one."""
 _FOUND = f"{_PLACE} || ' ' || ({_IS_SAME_HISTORY})"
 _WHERE = f"select {_FOUND} from oncelog_leader where id = 1"
 _VERSION = "select max(version) from oncelog_schema"
 _UNKEPT = "'unkept '"
-"""Before a place in which the epoch has moved past those that are lost, and which no `KeepPlace` has made durable: a
+"""The prefix of a place in which the epoch has moved past the lost ones already, but which no `KeepPlace` has kept: a
 broker that fails at each start must not use up all epochs."""
 _EPOCH = f"""
 select epoch, place = {_PLACE} and {_IS_SAME_HISTORY}, place = {_UNKEPT} || {_PLACE} and {_IS_SAME_HISTORY}
@@ -80,7 +82,8 @@ select pg_terminate_backend(pid) from pg_locks, oncelog_lease
 where relation = 'oncelog_leader'::regclass and mode = 'RowShareLock' and pid <> pg_backend_pid()
 and id = 1 and coalesce({_RENEWED}, 0) = $1
 """
-"""A broker that stands still in the middle of a transaction would hold its lock on the epoch for as long."""
+"""The statement that ends the transactions of the owner before: a broker that is suspended in the middle of one would
+hold its lock on the epoch for as long."""
 _OWNER = f"select owner, coalesce({_RENEWED}, 0) from oncelog_lease where id = 1"
 _TAKE_EPOCH = f"""
 update oncelog_leader set epoch = $2, written = pg_current_xact_id(),
@@ -91,7 +94,7 @@ update oncelog_lease set owner = $1, until = clock_timestamp() + $2 * interval '
 wanted = -1, since = clock_timestamp() where id = 1
 """
 _DEPOSE = "update oncelog_node set until = clock_timestamp() where owner = $1 and until > clock_timestamp()"
-"""Its node has ended, to clients; if it has not, it renews its row."""
+"""The statement that marks the node of the owner before as ended, for clients; if it is alive, it renews its row."""
 _RENEW = """
 update oncelog_lease set until = clock_timestamp() + $1 * interval '1 ms' where id = 1 and until > '-infinity'
 """
@@ -105,8 +108,8 @@ when pg_try_advisory_lock({_OURS}::int, {_EPOCH_KEY}) then 'BEGUN'
 when (select bool_and(pg_terminate_backend(pid)) from pg_locks where {_OF_EPOCH} and {_OUR_DATABASE}) then 'NONE'
 else 'NONE' end from oncelog_leader where id = 1
 """
-"""Only the owner of the epoch has its lock: another connection that has it is one of which nothing is heard any more.
-The server has not noticed that, and would keep the lock until it does."""
+"""The statement that takes the lock of the epoch, which only its owner takes. Another connection that has it is a lost
+one of the same owner: it is ended, as the server would keep the lock until it notices the loss."""
 _HAS_NODE = f"""
 select exists (select from pg_locks where {_OF_NODE} and pid = pg_backend_pid())
 or pg_try_advisory_lock({_OURS}::bigint << 32 | $1::int)
@@ -138,8 +141,8 @@ async def _look_at_lease(connection: Connection, _: LookAtLease) -> Lease:
 
 async def _take_lease(connection: Connection, statement: TakeLease) -> TakenLease | None:
     seen = statement.seen
-    await _check_version(connection)  # what is too old to lead ends nobody's transactions
-    with suppress(InsufficientPrivilegeError):  # it was another user's broker; its transactions end by themselves
+    await _check_version(connection)  # a release that is too old to lead must end no transactions
+    with suppress(InsufficientPrivilegeError):  # the broker before had another role; its transactions end by themselves
         await connection.execute(_END_OTHERS, seen.renewed)
     async with connection.transaction():
         await connection.execute(LOCK_VERSION.format("_shared"))
@@ -264,4 +267,4 @@ WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[str | None]]] = {
     GiveBackLease: _give_back_lease,
     KeepPlace: _keep_place,
 }
-"""What happens in a transaction that holds the lease, and what it answers, if it is more than that."""
+"""The functions that run in a transaction that holds the lease; their answer, if any, takes the place of True."""

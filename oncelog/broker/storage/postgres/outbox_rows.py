@@ -1,18 +1,18 @@
-"""How a row of an outbox is read, whatever is in it: the broker's, and that of a relay (`oncelog.tools.outbox`).
+"""The query that reads any row of an outbox: the broker's, and that of a relay (`oncelog.tools.outbox`).
 
-Owns: the SQL, and the text behind its bytes. Does not own: which rows, what becomes of them. It imports no library.
+Owns: the SQL, and the text behind its bytes. Does not own: which rows are read, and what they become. It imports no
+library.
 
-`oncelog.produce` writes only rows that can be read. Those that somebody inserts by hand, or an older version of the
-function has written, may have anything that PostgreSQL keeps, and one of them must not hold up the others. So text
-comes as the bytes that the database has, since its own conversion to UTF-8 fails a whole query; what is larger than a
-record may be does not come at all, as it may be hundreds of times as large as its table; and a time is one that
-a record may have.
+`oncelog.produce` writes only rows that can be read. A row that was inserted by hand, or by an older version of the
+function, may have anything that PostgreSQL can store, and must not hold up the others. So text is read as the bytes
+that the database has, since its own conversion to UTF-8 fails a whole query; a value larger than a record may be is not
+read at all, as it may be hundreds of times as large as its table; and a time is one that a record may have.
 """
 
 _RAW = "decode(replace({0}::text, chr(92), chr(92) || chr(92)), 'escape')"
 """The bytes of a text: unlike convert_to() and a client's encoding it checks nothing."""
 _JSON = "pg_column_size(headers || '[]'::jsonb)"
-"""The bytes of the headers, neither compressed nor out of line. As text they are six times as many at most."""
+"""The size of the headers, neither compressed nor out of line. As text they are at most six times as large."""
 MEASURED = f"""
   id, topic, key, value, headers, partition, case when at between to_timestamp(0) and clock_timestamp() then at
   else clock_timestamp() end as at,
@@ -24,13 +24,13 @@ READ = f"""
   case when size <= {{largest}} then key end, case when size <= {{largest}} then value end,
   case when size <= {{largest}} and headers is not null then {_RAW.format("headers")} end,
   partition, (extract(epoch from at) * 1000)::bigint, size"""
-"""What is read of `MEASURED`, in this order."""
+"""The columns that are read of `MEASURED`, in this order."""
 _CODECS = {"UTF8": "utf-8", "SQL_ASCII": "utf-8", "KOI8R": "koi8_r", "KOI8U": "koi8_u", "EUC_CN": "gb2312"}
-"""Of PostgreSQL's encodings whose names Python does not have. Those with WIN before a number have cp there."""
+"""Python's codecs for PostgreSQL's encodings that it names otherwise. WIN before a number is cp in Python."""
 
 
 class TextProblem(ValueError):
-    """Raised for what is no text in the encoding of its database."""
+    """Raised for bytes that are no text in the encoding of their database."""
 
 
 def text_of(data: bytes | None, encoding: str) -> str | None:

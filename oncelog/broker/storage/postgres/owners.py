@@ -73,8 +73,8 @@ and not ({reads} and not me.is_super and owner = (select nspowner from space))
 order by array_position(array['schema', 'table', 'view', 'sequence', 'function'], kind), name limit 1
 """
 PINNED_PATH = "set search_path = pg_catalog, pg_temp"
-"""For a session whose statements name schemas: nothing that others have made takes the place of PostgreSQL's own, not
-even what they have in the session's temporary schema, which is first where it is not named."""
+"""The search path of a session whose statements name schemas. No object of another role takes the place of one of
+PostgreSQL's own, not even in the session's temporary schema, which comes first unless it is named."""
 
 
 class Stranger(NamedTuple):
@@ -87,7 +87,7 @@ class Stranger(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What is wrong and what to do, without an end."""
+        """Return the problem and its remedy, as a sentence without its full stop."""
         owner, user = _quoted(self.owner), _quoted(self.user)
         if self.kind == "grant":
             whose = "every role" if self.owner == "public" else f"the role {owner}"

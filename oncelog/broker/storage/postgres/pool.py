@@ -21,11 +21,11 @@ class Pool:
         self.sessions = sessions
         self._free = deque(sessions)
         self._newest: Session | None = None
-        """Which took a statement last."""
+        """The session that took a statement last."""
         self._waiting: deque[tuple[Ask[Any], Completion[Any]]] = deque()
 
     def run(self, ask: Ask[T]) -> Completion[T]:
-        """As `Session.run`, as soon as one of them is free."""
+        """Run `Session.run` on the first session that is free."""
         answered: Completion[T] = Completion()
         self._waiting.append((ask, answered))
         self._send()

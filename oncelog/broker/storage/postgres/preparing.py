@@ -1,6 +1,6 @@
-"""What a start finds at a PostgreSQL, and what it does not put up with.
+"""The checks of a PostgreSQL at a start, and the schema.
 
-Owns: the schema and its upgrades, the refusals, in words that say what to do. Does not own: who has the lease
+Owns: the schema and its upgrades; refusals with a message that says what to do. Does not own: the lease
 (`storage.shared.lease`).
 """
 
@@ -28,15 +28,15 @@ current_user, pg_is_in_recovery()
 
 
 class Unusable(Exception):
-    """What is found there cannot be used; the message says what to do."""
+    """The server or schema cannot be used; the message says what to do."""
 
 
 class Unreachable(Unusable):
-    """Nobody answers there, for now."""
+    """The server does not answer for now."""
 
 
 class Found(NamedTuple):
-    """Whose promises this broker's are."""
+    """The server, and the settings on which this broker's promises rest."""
 
     server_version: str
     version_number: int
@@ -49,7 +49,7 @@ class Found(NamedTuple):
 
     @property
     def promise(self) -> str:
-        """What survives what, in words for an operator."""
+        """Return what acknowledged records survive, in words for an operator."""
         if (loss := loss_by(self.fsync, self.synchronous_commit)) is not None:
             return loss
         if not self.standby_names or self.synchronous_commit == "local":
@@ -66,8 +66,8 @@ class Found(NamedTuple):
 
 
 async def prepare(server: Server, *, may_lose: bool) -> Found:
-    """Look at the server, and make the schema or bring it up to date. `may_lose` lets a server pass that acknowledges
-    what a crash may lose. Raises Unusable; Unreachable if the connection ends meanwhile."""
+    """Check the server, and make the schema or bring it up to date. `may_lose` accepts a server that acknowledges
+    commits that a crash may lose. Raises Unusable; Unreachable if the connection ends meanwhile."""
     connection = await connect(server)
     try:
         found = Found(*await connection.fetchrow(_FACTS))
@@ -84,7 +84,7 @@ async def prepare(server: Server, *, may_lose: bool) -> Found:
 
 
 async def connect(server: Server) -> asyncpg.Connection:
-    """Raises Unusable."""
+    """Connect to the server. Raises Unusable with a message that says what to do."""
     if (missing := missing_service(server.dsn)) is not None:
         raise Unusable(missing)
     try:
@@ -108,7 +108,7 @@ async def connect(server: Server) -> asyncpg.Connection:
 
 
 async def look(server: Server, connection: asyncpg.Connection) -> None:
-    """Whether tables of this version are there. Raises Unusable."""
+    """Check that there are tables of this version. Raises Unusable."""
     schema, user = server.schema, quoted(await connection.fetchval("select current_user"))
     await _check_owners(connection, schema, reads=True)
     try:
@@ -177,7 +177,7 @@ def _of_connection(error: BaseException) -> str:
 
 
 _CONNECTIONS = 10
-"""As many as the broker has at most, and one more for a moment at a start."""
+"""The most connections that a broker has, and one more for a moment at a start."""
 _MORE_CONNECTIONS = (
     "raise `alter role … connection limit`, `alter database … connection limit`, or the server's max_connections."
 )
@@ -205,13 +205,13 @@ def _check(found: Found, *, may_lose: bool) -> None:
 
 
 async def _check_sessions(server: Server, connection: asyncpg.Connection) -> None:
-    """Two connections of ours are two of PostgreSQL: where one is lent to each transaction in turn they are not."""
+    """Check that two connections of ours are two of PostgreSQL: behind a pooler in transaction mode they are not."""
     backend = await connection.fetchval("select pg_backend_pid()")
     other = await server.connect()
     try:
         async with other.transaction():
             is_shared = await other.fetchval("select pg_backend_pid()") == backend
-            # Not asked if it is: theirs may be the only one that there is.
+            # Not queried if it is: the pooler may have no other connection.
             is_shared = is_shared or await connection.fetchval("select pg_backend_pid()") != backend
     finally:
         await close_connection(other)
@@ -220,7 +220,7 @@ async def _check_sessions(server: Server, connection: asyncpg.Connection) -> Non
 
 
 async def _check_room(connection: asyncpg.Connection) -> None:
-    """A limit that is too low would show in the middle of a start, or later."""
+    """Check the limit on connections: one that is too low would show in the middle of a start, or later."""
     limit = await connection.fetchval(_ROOM)
     if limit is not None and limit < _CONNECTIONS:
         raise Unusable(
@@ -230,7 +230,7 @@ async def _check_room(connection: asyncpg.Connection) -> None:
 
 
 async def _check_owners(connection: asyncpg.Connection, schema: str, *, reads: bool) -> None:
-    """Raises Unusable before anything is read from, or written to, what an untrusted owner could have made."""
+    """Raise Unusable before anything is read from, or written to, an object of an untrusted owner."""
     found = stranger_of(await connection.fetch(question("$1", "$2", reads=reads), schema, OF_BROKER))
     if found is not None:
         raise Unusable(f"{found.sentence}; or name another schema with --schema.")
@@ -278,7 +278,7 @@ async def _upgrade(connection: asyncpg.Connection, schema: str) -> None:
 
 
 async def _check_tables(connection: asyncpg.Connection, schema: str) -> None:
-    """Raises Unusable if one was dropped: what it had is nowhere else."""
+    """Raise Unusable if a table was dropped: its data is nowhere else."""
     names = dict.fromkeys(_MADE.findall("".join(VERSIONS)))
     at = f"{quoted(schema)}."
     gone = [name for name in names if await connection.fetchval("select to_regclass($1) is null", at + name)]
@@ -290,7 +290,8 @@ async def _check_tables(connection: asyncpg.Connection, schema: str) -> None:
 
 
 async def _make_produce(connection: asyncpg.Connection, schema: str) -> None:
-    """As this release has it; rights that were granted stay. Where a relay is installed the functions are its own."""
+    """Make or replace the functions of `oncelog.produce`; rights that were granted stay. Where a relay is installed it
+    owns them, and they stay as they are."""
     relays = f"{schema}.relays"
     has_relays = await connection.fetchval("select to_regclass($1) is not null", relays)
     if has_relays and await connection.fetchval(f"select exists (select from {relays})"):

@@ -1,8 +1,8 @@
 """`produce`: the SQL function that an application calls in its own transaction, as text.
 
-Owns: its arguments and what it refuses, which are the same wherever it carries the records: into the outbox of a broker
-in the same database, or to a relay (`oncelog.tools.outbox`). What is wrong fails the transaction that does it, and
-nothing is lost. Who may call it is a GRANT.
+Owns: its arguments and its refusals, which are the same wherever it carries the records: into the outbox of a broker in
+the same database, or to a relay (`oncelog.tools.outbox`). A refusal fails the transaction of the caller, and nothing is
+lost. The right to call it is granted with GRANT.
 
 pg_temp is last in the search path: types and functions that a caller has there are not taken for PostgreSQL's. Headers
 become pairs of text, so that a number stays as it was written. They are UTF-8, whatever the database has: one of
@@ -10,7 +10,7 @@ SQL_ASCII takes any bytes for text, and no record could have them.
 
 The size is that of what is carried, before PostgreSQL compresses it: a few megabytes of a table may be hundreds.
 
-A notification only makes it faster: who takes rows looks for them by itself as well. PostgreSQL prepares no transaction
+A notification only makes it faster: the broker or relay polls for rows as well. PostgreSQL prepares no transaction
 that has notified (PREPARE TRANSACTION), so where transactions can be prepared none is sent, unless `oncelog.notify` is
 on.
 """
@@ -18,7 +18,7 @@ on.
 from oncelog.broker.storage.shared.tables import LARGEST_BYTES
 
 CHANNEL = "oncelog_outbox"
-"""Of the notification that there are rows."""
+"""The channel of the notification that there are rows."""
 _BASE = """
 create or replace function {schema}.produce(
     topic text, key bytea, value bytea, headers jsonb default null, partition integer default null
@@ -91,11 +91,11 @@ def functions(schema: str) -> tuple[str, ...]:
 
 
 def definitions(schema: str, carry: str) -> tuple[str, ...]:
-    """Return the statements that make them, or replace them: `carry` is what becomes of a record."""
+    """Return the statements that make or replace the functions; `carry` is the SQL that takes a record."""
     base = _BASE.replace("{carry}", carry).replace("{schema}", schema).replace("{largest}", str(LARGEST_BYTES))
     return base, *(_TEXT.replace("{schema}", schema).replace("{kind}", kind) for kind in ("text", "jsonb"))
 
 
 def into_outbox(schema: str) -> tuple[str, ...]:
-    """Return the same for a broker whose tables are in `schema`."""
+    """Return the statements that make or replace the functions of a broker whose tables are in `schema`."""
     return definitions(schema, _TO_OUTBOX.replace("{schema}", schema))

@@ -58,7 +58,7 @@ VERSIONS = (
       at timestamptz not null, reason text not null, refused_at timestamptz not null default clock_timestamp());
     """,
 )
-"""What leads from each version to the next, forward only."""
+"""The statements that lead from each version to the next, forward only."""
 LOCK_VERSION = "select pg_advisory_xact_lock{}(hashtextextended('oncelog ' || current_schema(), 0))"
-"""An upgrade and a take-over exclude each other, so that what takes the lease knows the tables that it has then; with
-`_shared` for a take-over."""
+"""The lock by which an upgrade and a take-over exclude each other, so that the new owner of the lease knows its tables;
+a take-over inserts `_shared`."""

@@ -1,7 +1,7 @@
 """Connections to PostgreSQL, each with one statement in flight.
 
-Owns: which host is connected to, what is a lost answer, what a refusal, and how long an answer may take. Does not own:
-the loop on which coroutines run (`Coroutines`).
+Owns: the choice of the host, which errors are a lost answer and which a refusal, and how long an answer may take. Does
+not own: the loop on which coroutines run (`Coroutines`).
 """
 
 import os
@@ -35,7 +35,7 @@ _REFUSED = (
     asyncpg.QueryCanceledError,
     asyncpg.SerializationError,
 )
-"""The statement has not happened, and may when it is sent again."""
+"""Errors after which the statement is not committed, and may be when it is sent again."""
 _LOST = (
     OSError,
     TimeoutError,
@@ -46,7 +46,7 @@ _LOST = (
     asyncpg.TooManyConnectionsError,
     asyncpg.ReadOnlySQLTransactionError,  # it has become the standby of another
 )
-"""Nobody knows what has become of the statement, or another server is to be asked."""
+"""Errors after which the statement's outcome is unknown, or another server has to be tried."""
 
 
 @dataclass(slots=True)
@@ -54,20 +54,21 @@ class Server:
     """Where the tables are."""
 
     dsn: str | None
-    """None: what PostgreSQL's environment variables say."""
+    """The DSN; None for PostgreSQL's environment variables."""
     schema: str
     coroutines: Coroutines
     scheduler: Scheduler
     role: str = "primary"
-    """Which of its hosts will do, as libpq's `target_session_attrs`."""
+    """The role that a host must have, as libpq's `target_session_attrs`."""
     connect_s: float = 10.0
-    """How long each host has. The system's resolver waits for five seconds until it asks its second name server: with
-    less than that, no connection could be made as long as the first one is silent."""
+    """The time that each host has. The system's resolver waits for five seconds until it asks its second name server:
+    with less than that, no connection could be made as long as the first one is silent."""
     _served: str = field(default="", init=False)
-    """With the host that was connected to last: to wait for one that is gone once is enough."""
+    """The DSN of the host that was connected to last. It is tried first: to wait once for one that is gone is enough.
+    """
 
     async def connect(self) -> asyncpg.Connection:
-        """To the first host that will do. Raises NotAsAsked, what asyncpg raises, OSError."""
+        """Connect to the first host that has the role. Raises NotAsAsked, asyncpg's errors, OSError."""
         failures: list[Exception] = []
         dsns = of_each_host(self.dsn or "postgresql://")
         for dsn in sorted(dsns, key=lambda each: each != self._served):
@@ -102,8 +103,8 @@ class Server:
 
 
 def of_each_host(dsn: str) -> list[str]:
-    """A DSN for each host that this one has before its path: the driver has one limit for all of them, and would give
-    the whole of it to a first one that is silent, as a machine without power is. Raises ValueError."""
+    """Return a DSN for each host that this one names before its path: the driver has one time limit for all of them,
+    and would spend it on a first one that is silent, as a machine without power is. Raises ValueError."""
     parts = urlsplit(dsn)
     user, at, hosts = parts.netloc.rpartition("@")
     if "," not in hosts:
@@ -112,7 +113,7 @@ def of_each_host(dsn: str) -> list[str]:
 
 
 async def close_connection(connection: asyncpg.Connection) -> None:
-    """The driver waits for the server, and raises if that was in vain: it is closed all the same."""
+    """Close the connection. The driver waits for the server; an error is ignored, as it closes its side either way."""
     with suppress(*_LOST):
         await connection.close(timeout=_CLOSE_S)
 
@@ -121,8 +122,8 @@ class Session:
     """One connection, made when it is needed."""
 
     def __init__(self, server: Server, *, answer_ms: int = _ANSWER_MS, on_connected: Ask[None] | None = None) -> None:
-        """What takes longer than `answer_ms` has lost its connection: a machine that is gone says nothing.
-        `on_connected` is asked first of each connection."""
+        """A statement that takes longer than `answer_ms` loses its connection: a machine that is gone does not answer.
+        `on_connected` is run first on each connection."""
         self._server = server
         self._answer_ms = answer_ms
         self._on_connected = on_connected
@@ -130,7 +131,7 @@ class Session:
         self._waiting: deque[tuple[Ask[Any], Completion[Any]]] = deque()
 
     def run(self, ask: Ask[T]) -> Completion[T]:
-        """After the statements that came before. Fails with Unanswered or OSError."""
+        """Run the statement after those that came before. Fails with Unanswered or OSError."""
         answered: Completion[T] = Completion()
         self._waiting.append((ask, answered))
         if len(self._waiting) == 1:
@@ -182,7 +183,7 @@ class Session:
             raise Failing(f"PostgreSQL: {error}") from error
 
     def run_now(self, ask: Ask[T]) -> T:
-        """Over a connection of its own. Raises as `run` fails."""
+        """Run the statement over a connection of its own, blocking. Raises as `run` fails."""
         return self._server.coroutines.run_now(self._asked_alone(ask))
 
     async def _asked_alone(self, ask: Ask[T]) -> T:

@@ -1,12 +1,12 @@
-"""One transaction over all tables, for commands: everything as it is at one moment, or everything at once.
+"""One transaction over all tables, for commands: it reads all of them as of one moment, or fills all of them at once.
 
-Owns: what such a transaction is. Does not own: the statements (`tables`), what is made of the answers.
+Owns: such a transaction. Does not own: the statements (`tables`), the use of their answers.
 Invariants
 - `PostgresSnapshot` writes nothing and takes no lease: it works beside a broker that serves, and on a standby of
   PostgreSQL. A checkpoint in between is seen as a whole or not at all: TRUNCATE is not, so the journal is locked
   against it before anything is read.
-- What `PostgresImport` has written is there once `commit` has returned, or not at all; whoever has had the lease before
-  can write nothing after it.
+- `PostgresImport` is committed as a whole when `commit` returns, or not at all; a broker that had the lease before can
+  write nothing after it.
 """
 
 from typing import TypeVar
@@ -50,7 +50,7 @@ class _OneTransaction:
         self._transaction: Transaction | None = None
 
     def _ask(self, ask: Ask[T]) -> T:
-        """Raises OSError, after which the transaction is over."""
+        """Run `ask` in the transaction. Raises OSError, after which the transaction is over."""
         return self._session.run(ask).result()
 
     async def _begin(self, connection: Connection, *, is_snapshot: bool) -> None:
@@ -67,21 +67,21 @@ class _OneTransaction:
         return await within(statement)(connection)
 
     def run(self, statement: Statement[T]) -> Completion[T]:
-        """It has ended."""
+        """`run_now` as a Completion, which is done when it returns."""
         try:
             return Completion.of(self.run_now(statement))
         except OSError as error:
             return Completion.failed(error)
 
     def run_now(self, statement: Statement[T]) -> T:
-        """Raises OSError."""
+        """Run the statement in the transaction. Raises OSError."""
         try:
             return self._ask(lambda connection: self._within(connection, statement))
         except Unanswered as error:
-            raise OSError(str(error)) from error  # nobody asks again: a part of the transaction cannot be repeated
+            raise OSError(str(error)) from error  # not to be sent again: a part of the transaction cannot be repeated
 
     def close(self) -> None:
-        """What was not committed has not happened."""
+        """Close the connection, and roll back unless `commit` has returned."""
         self._coroutines.run_now(self._session.close())
         self._coroutines.close()
 
@@ -90,7 +90,7 @@ class PostgresSnapshot(_OneTransaction):
     """Tables that are only read."""
 
     def __init__(self, dsn: str, schema: str, scheduler: Scheduler) -> None:
-        """Raises Unusable, OSError."""
+        """Connect, and begin the snapshot. Raises Unusable, OSError."""
         super().__init__(dsn, schema, scheduler, "any")
         self.journals: list[str] = []
         try:
@@ -113,7 +113,7 @@ class PostgresSnapshot(_OneTransaction):
         await connection.execute(f"lock table {', '.join(self.journals)} in access share mode")
 
     def torn_rounds(self, above: int) -> list[int]:
-        """The rounds of the journal that lack one of their rows. Raises OSError."""
+        """List the rounds of the journal that lack one of their rows. Raises OSError."""
 
         async def ask(connection: Connection) -> list[int]:
             found = [await connection.fetch(_TORN_ROUNDS.format(name), above) for name in self.journals]
@@ -126,7 +126,7 @@ class PostgresImport(_OneTransaction):
     """Empty tables that are filled."""
 
     def __init__(self, dsn: str, schema: str, scheduler: Scheduler, owner: str) -> None:
-        """Makes the tables unless they are there, and takes the lease. Raises Unusable, LeaseHeld, OSError."""
+        """Make the tables unless they are there, and take the lease. Raises Unusable, LeaseHeld, OSError."""
         super().__init__(dsn, schema, scheduler, "primary")
         self._transaction_id = ""
         try:
@@ -150,7 +150,7 @@ class PostgresImport(_OneTransaction):
         return bool(await connection.fetchval("select " + " or ".join(f"exists(select from {name})" for name in names)))
 
     def commit(self) -> None:
-        """Raises OSError; then nothing has happened, unless the message says that nobody knows."""
+        """Commit the import. Raises OSError; then nothing is committed, unless the message says "outcome unknown"."""
 
         async def ask(_: Connection) -> None:
             if self._transaction is not None:
@@ -165,7 +165,7 @@ class PostgresImport(_OneTransaction):
                 raise OSError(str(error)) from error
 
     def _has_happened(self) -> bool:
-        """Over another connection."""
+        """Ask over another connection whether the import was committed. Raises OSError."""
 
         async def ask(connection: Connection) -> bool:
             status = await connection.fetchval("select pg_xact_status($1::text::xid8)", self._transaction_id)
@@ -174,4 +174,6 @@ class PostgresImport(_OneTransaction):
         try:
             return self._ask(ask)
         except OSError as error:
-            raise OSError(f"nobody knows whether it has happened ({error}): try again, which says so") from error
+            raise OSError(
+                f"outcome unknown ({error}): run it again; it reports whether the first try was committed"
+            ) from error

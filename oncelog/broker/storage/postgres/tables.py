@@ -1,10 +1,11 @@
 """The statements of `storage.shared.tables` in SQL.
 
-Owns: the SQL, and which connection takes what: rounds have one of their own, as everybody waits for them.
+Owns: the SQL, and which connection takes what: rounds have one of their own, as every producer waits for them.
 Invariants
-- Whatever writes holds a lock on the row of the epoch, shared with other writers, until it is committed.
-- What was read of a round is as durable as an answer: `FindRound` writes itself, so that its commit waits for whatever
-  commits wait for, such as a synchronous standby. A row can be seen before its own commit has waited, if that was cut.
+- Every statement that writes holds a lock on the row of the epoch, shared with other writers, until it is committed.
+- A round that was found is as durable as one that was answered: `FindRound` writes itself, so that its commit waits for
+  all that commits wait for, such as a synchronous standby. A row is visible before its own commit has waited, if that
+  wait was cut short.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -70,14 +71,14 @@ from oncelog.broker.turns.completion import Completion
 T = TypeVar("T")
 _ROUNDS_A_PIECE = 4_096
 _ROUND_BYTES_A_PIECE = 4 * 1024 * 1024
-"""Of the journal, at a start: what is in memory while it is replayed, and as much again on its way."""
+"""The size of a piece of the journal that a start reads: one is replayed in memory while the next is on its way."""
 _FETCHING = 2
 """Connections that fetch chunks: a second one gives half as much again, a third one nothing."""
 _OF_OWNER = 2
 """Connections that show that the owner of the lease is alive: the second is made when the first is silent."""
 _PIECE_BYTES = 1024 * 1024
 _PIECE_ROWS = 64
-"""How much of a checkpoint is made in one turn."""
+"""The part of a checkpoint that is made in one turn."""
 _HALVES = ("oncelog_journal_0", "oncelog_journal_1")
 _APPENDS = {
     (half, half_before): f"""
@@ -91,7 +92,7 @@ on conflict do nothing returning {PROMISE}
     for half in (0, 1)
     for half_before in (0, 1)
 }
-"""By the halves of the journal: a round must not wait for the half that a checkpoint is emptying."""
+"""The statements that append a round, by the halves of the journal: none waits for a half that a checkpoint empties."""
 _APPENDS_TAKEN = {
     (half, half_before): f"""
 with ok as (select 1 from oncelog_leader where id = 1 and epoch = $1 for share),
@@ -110,8 +111,8 @@ returning {PROMISE}
     for half in (0, 1)
     for half_before in (0, 1)
 }
-"""The same of a round with rows of the outbox. One that is sent again waits for the locks of the first on these rows:
-then it finds them gone, or nothing has happened."""
+"""The statements that append a round with rows of the outbox. One that is sent again waits for the locks of the first
+on these rows: then it finds them gone, or the first one is rolled back."""
 _FIND = f"""
 with answer as (update oncelog_answer set number = number + 1 where id = 1)
 select coalesce((select epoch from oncelog_journal where number = $1 limit 1), -1), epoch,
@@ -129,7 +130,7 @@ from sums where before < $2 order by id
 """
 _IDS = "select id from oncelog_outbox where id <> all($2::bigint[]) order by id limit $1"
 _UNREADABLE = (DataError, ProgramLimitExceededError, InternalServerError)
-"""What a value is to blame for, and neither the connection nor the server."""
+"""Errors that a value causes, rather than the connection or the server."""
 _REFUSE = """
 with gone as (
   delete from oncelog_outbox using unnest($1::bigint[], $2::text[]) as refused(id, reason)
@@ -209,7 +210,7 @@ class _Keys(dict[LogKey, LogKey]):
     """One key for each log, however many chunks it has."""
 
     def __missing__(self, key: LogKey) -> LogKey:
-        """asyncpg has a class of UUIDs of its own, which are equal to the others."""
+        """Make the key. asyncpg has its own class of UUIDs, which are equal to Python's."""
         topic_id, partition = key
         self[key] = made = UUID(bytes=topic_id.bytes), partition
         return made
@@ -323,7 +324,7 @@ async def _fetch_chunk(connection: Connection, statement: FetchChunk) -> bytes |
 
 
 async def _add_new_chunks(connection: Connection, statement: Checkpoint) -> None:
-    """As many at a time as one message holds: between them the loop is free, and nothing else is in memory."""
+    """Send as many chunks at a time as one message holds: only these are in memory, and the loop is free in between."""
     piece: list[NewChunk] = []
     size_bytes = 0
     for chunk in statement.chunks:
@@ -350,10 +351,11 @@ async def _checkpoint(connection: Connection, statement: Checkpoint) -> None:
 
 
 async def _trim(connection: Connection, statement: Checkpoint) -> None:
-    """Nobody asks for the rounds any more: a broker writes a checkpoint only once it has found its last one there.
+    """Delete the rounds that the checkpoint covers. They are not read any more: a broker writes a checkpoint only once
+    it has found its last round there.
 
-    Emptying a table takes no time and leaves nothing to a vacuum, but needs the table for itself: that is not waited
-    for, as a dump or an export may have it for hours."""
+    TRUNCATE takes no time and leaves nothing to VACUUM, but needs an exclusive lock. It is not waited for, as a dump or
+    an export may hold the table for hours."""
     kept, emptied = _HALVES[statement.half], _HALVES[1 - statement.half]
     await connection.execute(f"delete from {kept} where number <= $1", statement.trimmed)  # at most after a start
     if not await connection.fetchval("select pg_relation_size($1::text::regclass)", emptied):
@@ -445,9 +447,10 @@ _WRITTEN: dict[type, Callable[[Connection, Any], Awaitable[str | None]]] = {
     **nodes.WRITTEN,
     RefuseRows: _refuse_rows,
 }
-"""What happens in a transaction that holds the lease, and what it answers, if it is more than that."""
+"""The functions that run in a transaction that holds the lease; their answer, if any, takes the place of True."""
 _WRITTEN_BEFORE: dict[type, Callable[[Connection, Any], Awaitable[None]]] = {Checkpoint: _add_new_chunks}
-"""What happens in the same transaction before it does: it takes long, and a take-over waits for what has the lease."""
+"""The functions that run in the same transaction before it has the lease: they take long, and a take-over waits for
+transactions that have it."""
 
 
 _COUNT = """
@@ -457,11 +460,11 @@ returning number, coalesce((select max(number) from oncelog_journal), 0), (selec
 
 
 class _LeaseLost(Exception):
-    """Undoes the transaction."""
+    """Raised to roll the transaction back."""
 
 
 def within(statement: Statement[T]) -> Ask[T]:
-    """What to do with a connection in a transaction that has the lease, or writes nothing."""
+    """Return the function that runs the statement in a transaction which has the lease already, or writes nothing."""
 
     async def ask(connection: Connection) -> Any:
         write = _WRITTEN.get(type(statement))
@@ -476,14 +479,15 @@ def within(statement: Statement[T]) -> Ask[T]:
 
 
 class _Progress:
-    """How many statements were written beside rounds, and the newest round, as far as this broker was told."""
+    """The number of statements that were written beside rounds, and the newest round, as far as this broker knows."""
 
     def __init__(self, *, may_lose: bool = False) -> None:
         self.newest = self.newest_round = 0
         self._may_lose = may_lose
 
     def accept(self, statement: Statement[Any], promised: _Promised) -> Any:
-        """The answer. Raises NotAsAsked if a crash may take it, as a reload has changed what a start has found."""
+        """Return the answer. Raises NotAsAsked if a crash may lose it, because a reload has changed the settings since
+        the start."""
         if not self._may_lose:
             for settings in promised.settings:
                 check_promise(*settings)
@@ -492,9 +496,10 @@ class _Progress:
         return promised.answer
 
     async def count(self, connection: Connection) -> int:
-        """The last thing in a transaction. Raises RoundsLost if there is less than there was: the next checkpoint would
-        trim rounds that one that is lost has had, and a snapshot would have what was in rounds that are lost."""
-        newest_round = self.newest_round  # as of now: others may be told of while this is on its way
+        """Count the statement, at the end of its transaction. Raises RoundsLost if there is less than there was: the
+        next checkpoint would trim rounds that a lost one had covered, and a snapshot would have records of lost rounds.
+        """
+        newest_round = self.newest_round  # as of now: more may be answered while this is on its way
         number, *rounds = await connection.fetchrow(_COUNT)
         if number <= self.newest or max(rounds) < newest_round:
             raise RoundsLost
@@ -526,16 +531,16 @@ def _asked(statement: Statement[T], progress: _Progress) -> Ask[T]:
 
 
 _UNCOUNTED = (RenewLease, GiveBackLease, RefuseRows)
-"""They wait for nothing that others write, and no checkpoint has to do with them."""
+"""Statements that are not counted: they wait for no other writer, and no checkpoint depends on them."""
 _OF_LEASE = (LookAtLease, TakeLease, RenewLease)
-"""Nothing that takes long is before them."""
+"""Statements with connections of their own, so that they never queue behind one that takes long."""
 _BESIDE_MS = 600_000
-"""A checkpoint moves all that was produced meanwhile."""
+"""The time limit of a checkpoint, which moves all that was produced since the last one."""
 
 
 class PostgresTables:
     def __init__(self, server: Server, *, may_lose: bool = False) -> None:
-        """`may_lose`: what is acknowledged may be lost with a crash of the server."""
+        """`may_lose` accepts that a crash of the server loses acknowledged records."""
         self._rounds, self._reads, self._node = [Session(server) for _ in range(3)]
         self._lease, self._attending = [Pool([Session(server) for _ in range(_OF_OWNER)]) for _ in range(2)]
         self._outbox = Session(server, on_connected=self._listen)
@@ -571,7 +576,7 @@ class PostgresTables:
         return self._beside.run_now(_asked(statement, self._progress))
 
     def watch_outbox(self, on_rows: Callable[[], None]) -> None:
-        """Call `on_rows` after a transaction with rows was committed; it may be missed."""
+        """Call `on_rows` after a transaction with rows was committed; a call may be missed."""
         self._on_rows = on_rows
 
     async def _listen(self, connection: Connection) -> None:
