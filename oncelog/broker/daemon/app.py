@@ -55,7 +55,7 @@ def serve(config: BrokerConfig, warnings: Sequence[str], log: Any) -> int:
 
 
 class _OfProcess(NamedTuple):
-    """What `RunningBroker.start` gets of the process."""
+    """The parts of the process that `RunningBroker.start` gets."""
 
     faults: "Faults | None"
     connection_count: int | None
@@ -71,7 +71,7 @@ class _App:
         self._exit_code = 0
         self._syncs = SyncPool()
         self._running: RunningBroker | None = None
-        """None until it is ready."""
+        """The broker; None until it is ready."""
 
     async def run(self, warnings: Sequence[str]) -> int:
         for warning in warnings:
@@ -158,7 +158,7 @@ class _App:
             node_id=broker.leadership.node_id,
             listeners=[f"{endpoint.name}://{format_host_port(endpoint.host, endpoint.port)}" for endpoint in endpoints],
             data_dir=self._config.place.path,
-            **({} if broker.standing is None else broker.standing.told),
+            **({} if broker.standing is None else broker.standing.log_fields),
         )
 
     def _reload(self) -> None:

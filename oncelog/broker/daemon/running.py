@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class RunningBroker:
-    """What `start` returns; it serves until `stop` or `abandon`."""
+    """A broker that serves until `stop` or `abandon`."""
 
     def __init__(
         self,
@@ -92,8 +92,8 @@ class RunningBroker:
         faults: "Faults | None" = None,
         kept_metrics: "KeptPort | None" = None,
     ) -> Self:
-        """Listen with a broker that is assembled; if the listeners are open already, go on with their clients.
-        `kept_metrics` serves its metrics if there is one. Raises StartError."""
+        """Listen with a broker that is assembled; if the listeners are open already, take over their clients.
+        `kept_metrics`, if given, serves its metrics. Raises StartError."""
         running = cls(config, broker, listeners, log, faults, kept_metrics)
         async with contextlib.AsyncExitStack() as unless_started:
             unless_started.push_async_callback(running.abandon)
@@ -196,8 +196,8 @@ class RunningBroker:
                 ) from error
 
     async def _flush(self, *, is_handover: bool) -> None:
-        """Until nothing has been appended in the turns meanwhile, as markers are once a decision is durable: a store
-        with a round in flight cannot give its lease back."""
+        """Settle the logs until no turn appends anything more, as it may append markers once a decision is durable: a
+        store with a round in flight cannot give its lease back."""
         broker = self.broker
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_TIMEOUT_S):

@@ -72,7 +72,7 @@ class NodeProcess:
         self._kept_metrics = KeptPort(lambda: self._node.standing.trouble)
 
     async def run(self) -> None:
-        """Until `stop`. Raises StartError."""
+        """Run the node until `stop`. Raises StartError."""
         try:
             await done(self._slices.run_own(self._node.run()))
         finally:
@@ -131,7 +131,7 @@ class NodeProcess:
                 self._load_code()
 
     def _load_code(self) -> None:
-        """Of every API, so that it need not be done while clients wait for a new leader."""
+        """Load the code of every API, so that clients which wait for a new leader need not wait for it."""
         if self._run_in_thread is not None and not self._has_loaded:
             self._has_loaded = True
             self._run_in_thread(_import_all, lambda _: None)

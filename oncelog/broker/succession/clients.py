@@ -1,7 +1,7 @@
-"""The clients of this process, and which of its brokers answers them.
+"""The clients of this process, and the broker that serves them.
 
-Owns: that one broker after the other gets them: whoever is interrupted while sockets are opened leaves that to its end;
-which leader those name that do not lead.
+Owns: which broker serves the clients; an interrupted hand-over finishes opening its sockets. The leader that brokers
+name while they do not lead.
 Does not own: the sockets (`Process.serve`).
 """
 
@@ -18,12 +18,12 @@ class Clients(Generic[B]):
     def __init__(self, process: Process[B]) -> None:
         self._process = process
         self._brokers: list[B] = []
-        """The one that answers, and before it the one that still answers what it was asked."""
+        """The broker that serves, after the one that still answers its last requests."""
         self._leader_node_id = NOBODY
         self._opening: Completion[Any] = Completion.of(None)
 
     def go_to(self, broker: B) -> Sliced[Sequence[NodeAddress]]:
-        """From now on this one answers. Raises StartError."""
+        """Have this broker serve the clients, and return the addresses for them. Raises StartError."""
         yield self._opening
         self._opening = opening = self._process.serve(broker)
 
@@ -37,7 +37,7 @@ class Clients(Generic[B]):
         return opening.result()
 
     def name_leader(self, node_id: int) -> None:
-        """To those who have asked before, too."""
+        """Set the leader that brokers name while they do not lead, in answers to waiting requests, too."""
         self._leader_node_id = node_id
         for broker in self._brokers:
             self._name(broker)

@@ -1,8 +1,8 @@
-"""The topics of the coordinators, which a leader among several nodes has before a client asks for them.
+"""The topics of the coordinators, which a leader among several nodes creates before a client needs them.
 
-Owns: nothing. A client that asks a node that stands by for its coordinator creates no topic there, and would ask for
-ever. `__share_group_state` is not among them: members of share groups ask for the coordinator of their group, and that
-one makes the topic when a group has its first member.
+Owns: nothing. A client that asks a node that stands by for its coordinator creates no topic there, and would retry
+forever. `__share_group_state` is not among them: members of share groups ask for the coordinator of their group, which
+makes the topic when a group has its first member.
 """
 
 from contextlib import suppress
@@ -13,7 +13,7 @@ from oncelog.protocol.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 
 def maybe_create_coordinators(topics: Topics) -> None:
-    """Called again and again, whatever becomes of it."""
+    """Create the missing topics of the coordinators. Failures are ignored, as this is called again and again."""
     for topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
         if topics.get(topic) is None:
             with suppress(KafkaError):  # the deletion of the one before is not durable yet

@@ -1,9 +1,9 @@
 """Follows the metadata log of the leader, from the tables.
 
-Owns: the state as far as it was followed. Does not own: what is made of it (`broker.assembly.standby`), how often the
-tables are asked (`roster`).
-Invariant: the state is that of all committed records up to an offset, under one leader. Whoever takes the lease next
-may have lost some of them with its database, so a new epoch of the lease needs a new follower.
+Owns: the state as far as it was followed. Does not own: the broker that answers from it (`broker.assembly.standby`),
+how often the tables are read (`standby`).
+Invariant: the state is that of all committed records up to an offset, under one leader. The next leader's database may
+have lost some of them, so a new epoch of the lease needs a new follower.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ _FOLDER = f"{METADATA_TOPIC}-0"
 
 
 class FellBehind(Exception):
-    """What follows is not in the tables any more: a newer snapshot has it."""
+    """The next records are not in the tables any more: a newer snapshot has them."""
 
 
 class MetadataFollower:
@@ -43,7 +43,7 @@ class MetadataFollower:
         self.login_secret: bytes | None = None
 
     def load(self) -> Sliced[None]:
-        """The newest snapshot, and what follows it. Raises FellBehind, OSError, KafkaError, ProtocolError."""
+        """Load the newest snapshot and the records behind it. Raises FellBehind, OSError, KafkaError, ProtocolError."""
         reading = self._statements.ask(ReadBlobs(f"{_FOLDER}/"))
         asking = self._statements.ask(ReadBlobs(LOGIN_SECRET))
         yield reading
@@ -70,7 +70,7 @@ class MetadataFollower:
             return
 
     def follow(self) -> Sliced[None]:
-        """What was committed since the last look. Raises as `load`."""
+        """Replay the records that were committed since the last look. Raises as `load`."""
         looking = self._statements.ask(FollowMetadata(self.number, self.next_offset))
         yield looking
         followed: Followed = looking.result()

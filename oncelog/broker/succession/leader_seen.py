@@ -1,16 +1,16 @@
-"""When a node that stands by may say who leads, and whether it knows.
+"""Whether a node that stands by knows the leader, and when it may name it.
 
 Owns: which answers wait for that, and for how long. Does not own: the looks at the lease (`storage.shared.lease`), the
 answers (`handlers.standby`), the name in them (`clients`).
 
-Clients ask a node that stands by in the moment in which their leader ends, before anybody else can know: told of that
-leader they would try it in vain, and pause for longer than a take-over lasts. So an answer waits for a look at the
-lease that has begun a little later than the request came, and has found its owner there; while the leader ends, or is
-gone, for the next one.
+Clients ask a node that stands by at the moment at which their leader ends, before any node can know. If it named that
+leader, they would try it in vain, and pause for longer than a take-over lasts. So an answer waits for a look at the
+lease that began a little later than the request came, and found the owner alive; while the leader ends, or is gone, the
+answer waits for the next leader.
 
-A node that has waited in vain for some seconds, cut off from the tables alone, say, knows nobody who leads until it has
-seen one again: whoever it named might be long gone, and clients would believe it. Meanwhile it answers at once, so that
-they ask another node.
+A node that has waited in vain for some seconds, for example because it alone is cut off from the tables, reports no
+leader until it sees one again: the last one may be gone, and clients would believe it. Meanwhile it answers at once, so
+that they ask another node.
 """
 
 from collections import deque
@@ -21,11 +21,11 @@ from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler
 
 _NOTICED_MS = 20
-"""After so long a database knows that the connection of a process has ended."""
+"""How long a database takes to notice that the connection of a process has ended."""
 _WISH_MS = 2_000
-"""A leader that is to give the lease away and has it still after so long stays."""
+"""How long a wish for another leader counts: one that still has the lease after that stays the leader."""
 _LONGEST_MS = 5_000
-"""Then it is not known any more."""
+"""How long an answer waits for the leader; after that the leader counts as unknown."""
 
 
 class LeaderSeen:
@@ -33,15 +33,15 @@ class LeaderSeen:
         self._clock = clock
         self._scheduler = scheduler
         self._waiting: deque[tuple[MonotonicMs, Completion[None]]] = deque()
-        """In the order in which they came."""
+        """The answers that wait, with the time of each request, in order."""
         self._is_limited = False
-        """A look at the first of them is to come."""
+        """Whether the timer for the first of them is running."""
         self._wanted_since: MonotonicMs | None = None
         self._on_known: Callable[[bool], None] = lambda _: None
         self.is_known = True
 
     def watch(self, on_known: Callable[[bool], None]) -> None:
-        """Call it whenever `is_known` changes, before the answers that have waited."""
+        """Call `on_known` whenever `is_known` changes, before waiting answers are released."""
         self._on_known = on_known
 
     def _know(self, is_known: bool) -> None:
@@ -50,7 +50,7 @@ class LeaderSeen:
             self._on_known(is_known)
 
     def when_seen(self) -> Completion[None]:
-        """Completes once the leader was seen later than now, or is not known."""
+        """Completes once the leader was seen later than now, or is unknown."""
         if not self.is_known:
             return Completion.of(None)
         seen: Completion[None] = Completion()
@@ -60,7 +60,7 @@ class LeaderSeen:
         return seen
 
     def on_look(self, seen: Lease, asked_at_ms: MonotonicMs) -> None:
-        """A look that began then has found this."""
+        """Take the result of a look that began at `asked_at_ms`."""
         if seen.renewed and seen.is_attended and seen.left_ms > 0 and self._stays(seen, asked_at_ms):
             self._know(True)
             self._release(MonotonicMs(asked_at_ms - _NOTICED_MS))
@@ -73,11 +73,11 @@ class LeaderSeen:
         return self._wanted_since is None or asked_at_ms - self._wanted_since > _WISH_MS
 
     def release(self) -> None:
-        """Answer at once those who have waited: this node leads, or does not look any more."""
+        """Release all waiting answers: this node leads, or does not look any more."""
         self._release(self._clock.monotonic_ms())
 
     def forget(self) -> None:
-        """It is not known who leads."""
+        """Report no leader from now on, and release all waiting answers."""
         self._know(False)
         self.release()
 

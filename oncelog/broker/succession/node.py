@@ -1,7 +1,7 @@
 """One of several nodes over the same tables: it stands by until the lease is free, and leads until it is another's.
 
-Owns: the order in which this process is one broker after the other. Does not own: when a lease may be taken
-(`storage.shared.lease`), what a standby answers (`broker.assembly.standby`), how a broker starts and stops, and its
+Owns: the order in which this process runs one broker after the other. Does not own: when a lease may be taken
+(`storage.shared.lease`), the answers of a standby (`broker.assembly.standby`), how a broker starts and stops, and its
 sockets (`Process`).
 """
 
@@ -26,17 +26,17 @@ from oncelog.broker.turns.slices import Sliced
 from oncelog.broker.turns.waiting import first_of, pause
 
 _AGAIN_MS = 200
-"""After a failure to reach the database."""
+"""The pause after a failure to reach the database."""
 _NOTICE_MS = 1_000
 _PATIENCE_MS = 120_000
-"""As a leader has (`storage.shared.statements`)."""
+"""How long the database may be away: as for a leader (`storage.shared.statements`)."""
 
 
 class Node(Generic[B]):
     def __init__(
         self, process: Process[B], config: BrokerConfig, system: System, log: Any, stopping: Completion[Any]
     ) -> None:
-        """`stopping` ends it, with the standby as its leader, if there is one."""
+        """The node ends when `stopping` completes; if it leads, it hands over to a node that stands by."""
         self._process = process
         self._config = config
         self._system = system
@@ -50,7 +50,7 @@ class Node(Generic[B]):
         self.standby: Standby[B]
 
     def run(self) -> Sliced[None]:
-        """Until it is stopped. Raises StartError."""
+        """Run one term after the other until the node is stopped. Raises StartError."""
         while not self._stopping.done:
             problem: StartError | None = None
             term = self.term = Term(self._config, self._system, self._log, self._process.terms())
@@ -61,11 +61,11 @@ class Node(Generic[B]):
                 problem = error
             yield from self._end_term()
             if problem is not None:
-                yield from self._bear(problem)
+                yield from self._pause_or_raise(problem)
 
     def _run_term(self) -> Sliced[None]:
-        """Raises StartError."""
-        self.standing.unsettle("it has not found out yet who leads")
+        """Stand by, then lead. Raises StartError."""
+        self.standing.unsettle("it does not know the leader yet")
         tables = yield from self._process.open_tables(self.term.system)
         yield from self.term.begin(tables, self._process.outage_listener())
         held = yield from self._stand_by()
@@ -79,9 +79,10 @@ class Node(Generic[B]):
         if self.term.tables is not None:
             yield self._process.close_tables(self.term.tables)
 
-    def _bear(self, problem: StartError) -> Sliced[None]:
-        """A first start fails at once; a process that has served waits as long as a leader does. One that has lost the
-        lease while it began to lead stands by. Raises StartError."""
+    def _pause_or_raise(self, problem: StartError) -> Sliced[None]:
+        """Pause before the next term, or raise the problem. A first start fails at once; a process that has served
+        retries for as long as a leader does. One that lost the lease while it began to lead stands by without a pause.
+        """
         if isinstance(problem.__cause__, Fenced):
             self._log.warning("lease.lost", message=str(problem))
             return
@@ -99,7 +100,7 @@ class Node(Generic[B]):
         self._process.announce()
 
     def _stand_by(self) -> Sliced[HeldLease | None]:
-        """Until the lease is ours; None if the process stops before. Raises StartError."""
+        """Stand by until the lease is ours, and return it; None if the process stops before. Raises StartError."""
         standby = self.standby
         taking = self.term.take(standby.begin)
         yield first_of(taking, self._stopping, standby.failed)
@@ -111,7 +112,8 @@ class Node(Generic[B]):
         return None
 
     def _taken(self, taking: Completion[HeldLease]) -> HeldLease:
-        """Raises StartError: of tables that this release does not know at once, else it is tried again for a while."""
+        """Return the lease. Raises StartError, after which the node retries for a while; SettingsError, which ends it,
+        for tables of a newer release."""
         place = self._config.place
         try:
             return taking.result()
@@ -123,14 +125,14 @@ class Node(Generic[B]):
     # -- leading
 
     def _lead(self, held: HeldLease) -> Sliced[None]:
-        """Until the process stops, another node is wanted, or has taken the lease. Raises StartError."""
+        """Lead until the process stops, another node is wanted, or another has taken the lease. Raises StartError."""
         term, standing, epoch = self.term, self.standing, held.taken.epoch
         self._log.info("lease.taken", epoch=epoch, node_id=term.terms.node_id, before=term.leader_node_id)
         standing.unsettle("it has the lease, and begins to lead")
         succession = Succession(term.tables, term.terms, held, term.roster.nodes, standing)
         nodes_seen = term.roster.look_now()
         broker = yield from self._process.assemble_leader(term.system, succession)
-        # Clients that are to leave the node that led before must not find it beside the name of this one.
+        # Answers that name this node must not list the one that led before: clients are to leave that one.
         yield first_of(nodes_seen, self._stopping, term.over)
         addresses = yield from self._clients.go_to(broker)
         store = broker.logs.store
@@ -142,7 +144,8 @@ class Node(Generic[B]):
         self._on_serving()
         lease = broker.logs.store.lease
         if lease is not None and not lease.is_ours:
-            # Who has asked this node before it led is told so once it is sure: it may have stood still meanwhile.
+            # Requests that wait for the leader are answered once the lease is proven: this node may have been
+            # suspended meanwhile.
             yield first_of(lease.when_confirmed(), self._stopping, term.over)
         if not term.over.done:
             yield from self.standby.step_aside()
@@ -153,7 +156,7 @@ class Node(Generic[B]):
         self._log.warning(
             "lease.lost",
             led_seconds=round(standing.seconds, 1),
-            message=f"{term.lost_reason}; this one stood still, or did not reach PostgreSQL",
+            message=f"{term.lost_reason}; this node was suspended, or did not reach PostgreSQL",
         )
 
     def _on_seen(self, broker: B, seen: SeenNodes) -> None:
@@ -176,9 +179,9 @@ class Node(Generic[B]):
             led_seconds=round(self.standing.seconds, 1),
             message=self._why(successor),
         )
-        self.standing.unsettle("it has stopped to lead")
+        self.standing.unsettle("it has stopped leading")
         if successor not in (NOBODY, term.wanted):
-            # Those that stand by know it before clients ask them whether this node leads.
+            # Nodes that stand by see it before clients ask them for the leader.
             yield first_of(term.statements.once(WantLeader(successor)), term.pause(_NOTICE_MS))
         yield from self._clients.stop(is_handover=successor != NOBODY)
         self._log.info("broker.stopped")

@@ -1,6 +1,7 @@
-"""What one of several nodes is given of its process: sockets and PostgreSQL by the daemon, neither in simulation.
+"""The interfaces between one of several nodes and its process: sockets and PostgreSQL in the daemon, neither in
+simulation.
 
-Owns: only the interfaces. Does not own: when a node calls what (`node`, `standby`).
+Owns: only the interfaces. Does not own: when a node calls them (`node`, `standby`).
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from oncelog.broker.turns.slices import Sliced
 
 
 class NodeBroker(Protocol):
-    """A broker that this process is for a while, as far as the node knows it (`broker.requests.parts.Broker`)."""
+    """The broker that this process runs for a while, as the node sees it (`broker.requests.parts.Broker`)."""
 
     leadership: Leadership
     topics: Topics
@@ -36,7 +37,7 @@ B = TypeVar("B", bound=NodeBroker)
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """What one of several nodes has when it begins to lead."""
+    """The parts of a node that a broker gets when it begins to lead."""
 
     tables: Any
     terms: LeaseTerms
@@ -47,13 +48,13 @@ class Succession:
 
 class Process(Protocol[B]):
     def terms(self) -> LeaseTerms:
-        """On which it wants the lease in its next term."""
+        """Return the terms of the lease for the node's next term."""
 
     def open_tables(self, system: System) -> Sliced[Any]:
-        """The connections of a term. Raises StartError."""
+        """Open the connections of a term. Raises StartError."""
 
     def outage_listener(self) -> OutageListener | None:
-        """The listener for outages of the tables."""
+        """Return the listener for outages of the tables."""
 
     def close_tables(self, tables: Any) -> Completion[None]: ...
 
@@ -65,20 +66,21 @@ class Process(Protocol[B]):
         leader_node_id: int,
         leader_seen: LeaderSeen,
     ) -> Sliced[B]:
-        """A broker that answers from what `follower` knows, while that node leads."""
+        """Assemble a broker that answers from the state of `follower`, while the node `leader_node_id` leads."""
 
     def assemble_leader(self, system: System, succession: Succession) -> Sliced[B]:
-        """A broker that has recovered what the leader before has committed. Raises StartError."""
+        """Assemble a broker that has recovered all committed records. Raises StartError."""
 
     def serve(self, broker: B) -> Completion[Sequence[NodeAddress]]:
-        """Let this broker answer: listen, or go on with the clients of the one before. Completes with the addresses for
+        """Have this broker serve: listen, or take over the clients of the one before. Completes with the addresses for
         clients; fails with StartError."""
 
     def announce(self) -> None:
-        """The broker that serves has the standing that it says it has."""
+        """Announce to people that the broker serves, with its standing."""
 
     def stop_serving(self, *, is_handover: bool) -> Completion[None]:
-        """Answer what was begun, make it durable, and give the lease back. In a handover another node waits."""
+        """Answer the requests that were begun, make their records durable, and give the lease back. In a handover
+        another node waits for that."""
 
     def abandon(self) -> Completion[None]:
-        """Close the connection of each client, if there are any: nothing more is answered, or made durable."""
+        """Close the connections of all clients: nothing more is answered, or made durable."""

@@ -1,8 +1,8 @@
 """The row of this node, and those of the others.
 
-Owns: when the row is renewed and looked at, the refusal of a node id that another start has, when another node was
-heard of, which is the best successor. Does not own: the tables (`storage.shared.tables`), what clients are told of it
-(`cluster.nodes`).
+Owns: when the row is renewed and the others are read, the refusal of a node id that another start has, when another
+node last renewed its row, which is the best successor. Does not own: the tables (`storage.shared.tables`), the
+addresses in answers to clients (`cluster.nodes`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,20 +25,20 @@ from oncelog.broker.turns.slices import Sliced
 from oncelog.broker.turns.waiting import pause
 
 _RENEWALS = 5
-"""In the time of one lease."""
+"""Renewals in the time of one lease."""
 _LOOK_MS = 500
 _TRY_MS = 100
 _SOON_MS = 20
-"""When something has changed that others should know."""
+"""How soon the row is renewed after a change that others should see."""
 
 
 def standing_by(rows: Iterable[NodeRow]) -> dict[int, int]:
-    """The nodes among these that can lead at once, with the round up to which each has followed."""
+    """Return the nodes among these that can lead at once, with the round up to which each has followed."""
     return {row.node_id: row.followed for row in rows if row.followed != NOBODY and not row.is_over}
 
 
 def best_successor(standing_by: Mapping[int, int]) -> int:
-    """The one that has followed furthest; `NOBODY` if there is none."""
+    """Return the node that has followed furthest; `NOBODY` if there is none."""
     return max(standing_by, key=lambda node_id: (standing_by[node_id], -node_id), default=NOBODY)
 
 
@@ -66,12 +66,12 @@ class Roster:
         self._seen_at_ms = clock.monotonic_ms()
         self._on_seen: Callable[[SeenNodes], None] = lambda _: None
         self._unseen: list[Completion[None]] = []
-        """Of each `look_now` that is not answered."""
+        """The unfinished calls of `look_now`."""
 
     def begin(self, on_wait: Callable[[str], None]) -> Sliced[None]:
-        """Have the node id. `on_wait` is called with the name of a start that has it; it may have ended a moment ago.
-        Raises NodeIdTaken as soon as its row has changed three times: what it had sent before it ended happens once,
-        and it may be deposed once. OSError."""
+        """Acquire the node id, and begin to renew the row. `on_wait` is called with the name of another start that has
+        the id; it may have ended a moment ago. Raises OSError, and NodeIdTaken once the row of that start has changed
+        three times: after its end one statement in flight may change it, and a new leader that deposes it."""
         seen: KeptNode | None = None
         changes = 0
         while True:
@@ -93,19 +93,19 @@ class Roster:
         self._scheduler.call_later(_LOOK_MS, self._look_again)
 
     def watch(self, on_seen: Callable[[SeenNodes], None]) -> None:
-        """Call `on_seen` with each look."""
+        """Call `on_seen` with the result of each look."""
         self._on_seen = on_seen
 
     def listen(self, addresses: Sequence[NodeAddress]) -> None:
-        """Tell the others where this node listens."""
+        """Publish the addresses of this node."""
         self._row = self._row._replace(addresses=tuple(addresses))
-        self._tell()
+        self._keep_soon()
 
     def follow(self, number: int) -> None:
-        """Tell them up to which round it knows the metadata log, with the next renewal."""
+        """Publish the round up to which this node knows the metadata log, with the next renewal."""
         self._row = self._row._replace(followed=number)
 
-    def _tell(self) -> None:
+    def _keep_soon(self) -> None:
         if not self._is_due:
             self._is_due = True
             self._scheduler.call_later(_SOON_MS, self._keep)
@@ -120,7 +120,7 @@ class Roster:
     def _on_kept(self, row: NodeRow) -> None:
         self._is_keeping = False
         if row.addresses != self._row.addresses:
-            self._tell()
+            self._keep_soon()
 
     def _renew(self) -> None:
         if not self._is_over:
@@ -128,7 +128,7 @@ class Roster:
             self._keep()
 
     def look(self) -> Sliced[None]:
-        """Raises OSError."""
+        """Read the rows of all nodes. Raises OSError."""
         looking = self._statements.ask(LookAtNodes())
         yield looking
         self._take(looking.result())
@@ -153,7 +153,7 @@ class Roster:
         self._on_seen(seen)
 
     def look_now(self) -> Completion[None]:
-        """Completes when the nodes were seen later than now: a node just deposed is known by then."""
+        """Read the rows of all nodes now. Completes once that has worked: a node just deposed is over by then."""
         seen: Completion[None] = Completion()
         self._unseen.append(seen)
 
@@ -176,7 +176,7 @@ class Roster:
 
     @property
     def is_current(self) -> bool:
-        """The nodes were seen since each `look_now`."""
+        """Whether the nodes were read since the last call of `look_now`."""
         return not self._unseen
 
     @property
@@ -184,20 +184,20 @@ class Roster:
         return [row for row in self.seen.nodes if row.node_id != self._row.node_id]
 
     def silent_ms(self, row: NodeRow) -> float:
-        """How long ago another node has renewed its row, which it does for as long as this one."""
+        """Return the time since another node renewed its row, if its `lease_ms` is that of this node."""
         return max(0, self._lease_ms - row.left_ms) + self._clock.monotonic_ms() - self._seen_at_ms
 
     @property
     def standing_by(self) -> dict[int, int]:
-        """The nodes that can lead at once, with the round up to which each has followed."""
+        """The other nodes that can lead at once, with the round up to which each has followed."""
         return standing_by(self.others)
 
     @property
     def successor(self) -> int:
-        """`NOBODY` if none stands by."""
+        """The node to hand over to; `NOBODY` if none stands by."""
         return best_successor(self.standing_by)
 
     def end(self) -> Completion[None]:
-        """Nobody takes it for one that is at work any more."""
+        """Mark this node as ended, and renew its row no longer."""
         self._is_over = True
         return self._statements.once(DropNode(self._row.node_id, self._row.owner))

@@ -1,8 +1,8 @@
-"""What a node does while another leads: it follows the leader's metadata log, and answers from that.
+"""A node while another leads: it follows the leader's metadata log, and answers from that.
 
-Owns: when that begins again. Does not own: how the log is followed (`follower`), what is answered
-(`broker.assembly.standby`), who leads (`term`).
-Invariant: it is interrupted at any step, and leaves nothing behind but sockets that are being opened (`clients`).
+Owns: when following starts over. Does not own: how the log is followed (`follower`), the answers
+(`broker.assembly.standby`), which node leads (`term`).
+Invariant: it can be interrupted at any step, and leaves nothing behind but sockets that are being opened (`clients`).
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from oncelog.protocol.errors import KafkaError, ProtocolError
 
 _FOLLOW_MS = 200
 _AGAIN_MS = 200
-"""After a failure to follow."""
+"""The pause after a failure to follow."""
 _UNFOLLOWED = (FellBehind, KafkaError, ProtocolError, ValueError, OSError)
-"""What it meets in a log that goes on without it, or has another past than before."""
+"""Errors of a follower that fell behind, or whose log was replaced by one with another past."""
 
 
 class Standby(Generic[B]):
@@ -36,7 +36,7 @@ class Standby(Generic[B]):
         log: Any,
         on_serving: Callable[[], None],
     ) -> None:
-        """`on_serving` is called whenever another broker answers."""
+        """`on_serving` is called whenever a new broker serves."""
         self._process = process
         self._clients = clients
         self._term = term
@@ -45,16 +45,16 @@ class Standby(Generic[B]):
         self._on_serving = on_serving
         self._serving: Sliced[None] | None = None
         self.follower: MetadataFollower | None = None
-        """Which the broker that answers has."""
+        """The follower of the broker that serves."""
         self.failed: Completion[None] = Completion()
         """Fails with StartError if this process cannot stand by."""
         term.leader_seen.watch(lambda _: self._name_leader())
 
     def begin(self) -> None:
-        """Another node leads than before: nothing that was followed can be trusted."""
+        """Follow a new leader from the start: nothing that was followed before can be trusted."""
         self.stop_following()
         self.follower = None
-        # At once: the next look lets those answer who have waited for it.
+        # At once: the next look releases the answers that wait for it.
         self._name_leader()
         self._serving = self._serve()
         self._term.slices.run_own(self._serving).then(self._on_end)
@@ -73,18 +73,18 @@ class Standby(Generic[B]):
             self.failed.fail(ended.error)
 
     def _serve(self) -> Sliced[None]:
-        """Raises StartError."""
+        """Follow, and start over after each failure. Raises StartError."""
         while True:
             try:
                 yield from self._follow()
             except _UNFOLLOWED as error:
                 reason = str(error) or type(error).__name__
                 self._standing.unsettle(f"it cannot follow the leader: {reason}")
-                self._log.info("standby.behind", error=reason, message="begins again to follow the leader")
+                self._log.info("standby.behind", error=reason, message="starts over following the leader")
                 yield self._term.pause(_AGAIN_MS)
 
     def _follow(self) -> Sliced[None]:
-        """Until it has fallen behind, or the tables are away for too long. Raises `_UNFOLLOWED`, StartError."""
+        """Load the metadata log, serve, and follow it. Raises one of `_UNFOLLOWED` when that fails; StartError."""
         term, standing = self._term, self._standing
         follower = MetadataFollower(term.statements)
         yield from follower.load()
@@ -107,7 +107,7 @@ class Standby(Generic[B]):
             term.roster.follow(NOBODY)
 
     def step_aside(self) -> Sliced[None]:
-        """This node leads, and another broker has its clients: who has asked for the leader before gets its name."""
+        """Name this node as the leader in waiting answers: it leads now, and another broker has its clients."""
         if self.follower is not None:
             with suppress(*_UNFOLLOWED):
                 yield from self.follower.follow()  # the epochs of this leadership

@@ -1,8 +1,8 @@
-"""What this process is among the nodes, from one term to the next: for operators.
+"""The role of this process among the nodes, from one term to the next, for operators.
 
 Owns: since when it leads or stands by and why, how often it has begun to lead, whether a standby follows soundly, how
-far a leader knows others to be, and the words for it. Does not own: what it does (`node`), how numbers
-are reported (`observability`, `handlers.describe_quorum`).
+far the others have followed, and the words for it. Does not own: the work of a node (`node`), how numbers are reported
+(`observability`, `handlers.describe_quorum`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,20 +18,20 @@ _SOUND_MS = 5_000
 
 
 class Other(NamedTuple):
-    """Another node that is at work, as far as the one that leads has heard of it."""
+    """Another node that is at work, as the leader sees it."""
 
     node_id: int
     silent_ms: float
-    """Since then."""
+    """The time since it renewed its row."""
     rounds_behind: int
-    """`NOBODY` if it does not stand by yet."""
+    """The number of rounds that it has not followed yet; −1 if it does not stand by yet."""
     metadata_end: int
-    """Where the metadata log ended in the rounds that it knows; `NOBODY` if that is not known."""
+    """The end of the metadata log in the rounds that it has followed; −1 if that is unknown."""
 
 
 class Leading(NamedTuple):
     since_ms: float
-    """Ago."""
+    """The time since it began to lead."""
     reason: str
     others: Sequence[Other]
 
@@ -44,30 +44,30 @@ class Standing:
         self._is_leading = False
         self._takeover_count = 0
         self._reason = ""
-        """Why it could begin to lead."""
+        """Why it could take the lease."""
         self._metadata_end_at: Callable[[int], int] = lambda _: NOBODY
         self._begun_at_ms = self._followed_at_ms = clock.monotonic_ms()
         self._followed = 0
-        self._unsettled: str | None = "it has not found out yet who leads"
+        self._unsettled: str | None = "it does not know the leader yet"
         """Why it neither leads nor stands by."""
-        self.told: Mapping[str, Any] = {}
-        """What the log has to say of it."""
+        self.log_fields: Mapping[str, Any] = {}
+        """The fields of the log line with which it begins to lead or stand by."""
 
     def unsettle(self, reason: str) -> None:
-        """It neither leads nor stands by for now."""
+        """Note that it neither leads nor stands by for now, and why."""
         self._unsettled = reason
 
     def stand_by(self, roster: Roster, leader: Lease) -> None:
         self._begin(roster, is_leading=False)
         self._followed_at_ms = self._clock.monotonic_ms()
-        self.told = {
+        self.log_fields = {
             "leader": leader.node_id,
             "leader_epoch": leader.epoch,
             "message": f"stands by for {_name_of(leader)}, which has led for {_seconds(leader.held_ms)} s",
         }
 
     def on_followed(self, number: int) -> None:
-        """It knows the metadata log up to this round."""
+        """Note that it knows the metadata log up to this round."""
         self._followed, self._followed_at_ms = number, self._clock.monotonic_ms()
 
     def lead(
@@ -78,7 +78,7 @@ class Standing:
         self._begin(roster, is_leading=True)
         self._takeover_count += 1
         self._reason, self._metadata_end_at = why_free(before, free, self._node_id), metadata_end_at
-        self.told = {
+        self.log_fields = {
             "leader": self._node_id,
             "leader_epoch": epoch,
             "takeover": self._takeover_count,
@@ -91,11 +91,11 @@ class Standing:
 
     @property
     def seconds(self) -> float:
-        """How long it has led, or stood by."""
+        """The time for which it has led, or stood by."""
         return (self._clock.monotonic_ms() - self._begun_at_ms) / 1000
 
     def figures(self) -> Mapping[str, float]:
-        """By the names in the catalogue of metrics."""
+        """Return the values by the names in the catalogue of metrics."""
         found: dict[str, float] = {"node_takeovers": self._takeover_count}
         if self._roster is None or self._unsettled is not None:
             return found
@@ -110,7 +110,7 @@ class Standing:
 
     @property
     def leading(self) -> Leading | None:
-        """None unless it leads."""
+        """The figures of a leader; None unless it leads."""
         if self._roster is None or self._unsettled is not None or not self._is_leading:
             return None
         others = [self._other(self._roster, row) for row in self._roster.others if not row.is_over]
@@ -135,8 +135,8 @@ class Standing:
 
 
 def why_free(before: Lease, free: Free, node_id: int) -> str:
-    """Why the node with this id could take the lease. How much was left of it says nothing: the clock of the database
-    may have been set."""
+    """Return why the node with this id could take the lease. The time that was left of it says nothing: the clock of
+    the database may have been set."""
     if not before.owner:
         return "no broker has led before"
     is_of_this_node = before.node_id == node_id != NOBODY

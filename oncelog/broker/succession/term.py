@@ -1,9 +1,8 @@
 """A term of a node: from one connection to the tables to the end of a leadership.
 
-Owns: what it has seen of the lease, whether its leadership is over, and which failures matter. Does not own: what the
-node does in it (`node`).
-Invariant: nothing of one term is left in the next: it has a scheduler of its own, that ends, and connections of its
-own.
+Owns: the lease as it was seen, whether its leadership is over, and which failures matter. Does not own: the steps of a
+node (`node`).
+Invariant: nothing of one term is left in the next: each has its own scheduler, which ends, and its own connections.
 """
 
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from oncelog.broker.turns.waiting import pause
 
 
 class WaitLog:
-    """Says once for whom a start waits."""
+    """Logs once which owner of the lease a start waits for."""
 
     def __init__(self, log: Any) -> None:
         self._log = log
@@ -54,17 +53,18 @@ class Term:
         self.terms = terms
         self.leader_epoch = -1
         self.leader_node_id = NOBODY
-        """Of the node that leads, or has led before this one."""
+        """The id of the node that leads, or that led before this one."""
         self.leader_seen = LeaderSeen(system.clock, self._scheduler)
         self.seen: Lease
-        """The newest of another node."""
+        """The newest lease of another node."""
         self.before: Lease
-        """Which was taken, and why."""
+        """The lease that this node took over."""
         self.free: Free
+        """Why that lease was free."""
         self.over: Completion[None] = Completion()
-        """Completes once this node is to lead no more."""
+        """Completes once this node must stop leading."""
         self.is_leading = False
-        """It has begun to: until then a failure is that of this attempt."""
+        """Whether it has begun to lead: before that a failure ends only this attempt."""
         self.is_lost = False
         self.lost_reason = ""
         self.wanted = NOBODY
@@ -74,7 +74,7 @@ class Term:
         self.roster: Roster
 
     def begin(self, tables: Any, outage_listener: OutageListener | None) -> Sliced[None]:
-        """Raises StartError."""
+        """Begin the term over these connections, with the row of this node. Raises StartError."""
         terms, clock = self.terms, self.system.clock
         self.tables = tables
         place = self._config.place
@@ -94,7 +94,7 @@ class Term:
         self._log.info("node.waiting", owner=owner, message="it has this node.id, and may have ended a moment ago")
 
     def take(self, on_leader: Callable[[], None]) -> Completion[HeldLease]:
-        """Completes once the lease is ours, and kept. `on_leader` is called when another node leads than before."""
+        """Completes once the lease is ours, and is being renewed. `on_leader` is called for each new leader."""
 
         def on_seen(seen: Lease, asked_at_ms: MonotonicMs) -> None:
             self._wait_log(seen)
@@ -122,7 +122,7 @@ class Term:
         return pause(self._scheduler, delay_ms)
 
     def want(self, node_id: int) -> None:
-        """An operator wants that node to lead."""
+        """Note that an operator wants that node to lead, and stop leading."""
         self.wanted = node_id
         self._is_over()
 
@@ -140,7 +140,7 @@ class Term:
             self.over.complete(None)
 
     def end(self) -> Sliced[None]:
-        """Others take this node for one that is not there."""
+        """End the term: mark this node as ended, and stop its statements and timers."""
         if self.tables is not None:
             yield self.roster.end()
             self.statements.end()

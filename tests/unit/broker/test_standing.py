@@ -56,8 +56,8 @@ def test_a_standby_is_ready_while_it_follows() -> None:
         "node_since_seconds": 6.0,
         "node_rounds_behind": 2,
     }
-    assert standing.told["leader"] == 2
-    assert "node 2, which has led for 61.0 s" in standing.told["message"]
+    assert standing.log_fields["leader"] == 2
+    assert "node 2, which has led for 61.0 s" in standing.log_fields["message"]
 
 
 def test_what_leads_is_ready_however_long_it_did_not_follow() -> None:
@@ -68,14 +68,14 @@ def test_what_leads_is_ready_however_long_it_did_not_follow() -> None:
     found = scene.standing.figures()
     assert (found["node_leads"], found["node_takeovers"], found["node_since_seconds"]) == (1, 1, 60.0)
     assert "node_rounds_behind" not in found
-    assert (scene.standing.told["leader"], scene.standing.told["leader_epoch"]) == (1, 4)
+    assert (scene.standing.log_fields["leader"], scene.standing.log_fields["leader_epoch"]) == (1, 4)
 
 
 def test_each_leadership_of_a_process_counts_and_a_time_between_two_has_its_reason() -> None:
     scene = Scene()
     scene.standing.lead(scene.roster, 4, OTHERS, Free.OVER, ENDS.at)
-    scene.standing.unsettle("it has stopped to lead")
-    assert scene.standing.trouble == "it has stopped to lead"
+    scene.standing.unsettle("it has stopped leading")
+    assert scene.standing.trouble == "it has stopped leading"
     assert scene.standing.figures() == {"node_takeovers": 1}
     scene.standing.stand_by(scene.roster, OTHERS)
     scene.standing.lead(scene.roster, 6, OTHERS, Free.OVER, ENDS.at)
@@ -105,7 +105,7 @@ def test_a_leader_knows_how_far_each_other_node_at_work_is() -> None:
     scene.time.advance(100)
     others = [Other(2, 1_600, 2, 10), Other(3, 100, 0, 12), Other(4, 100, 7, -1), Other(5, 200, NOBODY, NOBODY)]
     assert scene.standing.leading == Leading(100, "node 2 has not renewed its lease in time", others)
-    scene.standing.unsettle("it has stopped to lead")
+    scene.standing.unsettle("it has stopped leading")
     assert scene.standing.leading is None
     scene.standing.stand_by(scene.roster, OTHERS)
     assert scene.standing.leading is None
