@@ -207,7 +207,7 @@ def _machine(config: BrokerConfig, system: System) -> System:
 
 
 def put_around_handlers(broker: Broker, faults: "Faults | None") -> None:
-    """From the inside out; each part is imported only where it is wanted."""
+    """Put the optional parts around the handlers, from the inside out; each is imported only where it is wanted."""
     config, log = broker.config, broker.logger
     if config.get_bool("oncelog.read.only"):
         from oncelog.broker.handlers import read_only
@@ -221,7 +221,7 @@ def put_around_handlers(broker: Broker, faults: "Faults | None") -> None:
 
         broker.put_around_handlers(guard)
     broker.witness = witness = _witness(config, broker.clock, log)
-    if witness is not None:  # around the faults: it sees what clients are told
+    if witness is not None:  # around the faults: it sees the answers that clients get
         from oncelog.broker.witness import requests
 
         broker.put_around_handlers(partial(requests.around_handler, witness))

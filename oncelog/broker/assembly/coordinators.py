@@ -82,7 +82,7 @@ class ReplayFailures:
             self._log.error("coordinator.failed", message=_not_replayed(error))
 
     def check(self) -> None:
-        """At the end of the start. Raises StartError."""
+        """Raise StartError if a log could not be replayed. Call it at the end of the start."""
         self._is_starting = False
         for error in self._errors:
             raise StartError(_not_replayed(error)) from error

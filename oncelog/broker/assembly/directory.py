@@ -34,8 +34,8 @@ def check_directory(config: BrokerConfig, disk: Disk) -> None:
 
 
 def suited_to_directory(config: BrokerConfig, log: Any) -> BrokerConfig:
-    """What was adopted is served read-only until a start has said otherwise: going on from it ends its transactions and
-    deletes what is too old."""
+    """Return the config, read-only for a directory that was adopted until a start says otherwise: a writable start ends
+    its transactions and deletes records that are too old."""
     if config.get_str("oncelog.storage") != "local" or not os.path.exists(config.data_dir / ADOPTED):
         return config
     suited = config.read_only_by_default(ADOPTED)
@@ -43,7 +43,7 @@ def suited_to_directory(config: BrokerConfig, log: Any) -> BrokerConfig:
         log.warning(
             "directory.adopted",
             data_dir=str(config.data_dir),
-            message="it was adopted from Apache Kafka, so it is served read-only; to go on from it, start once with "
+            message="it was adopted from Apache Kafka, so it is served read-only; to continue from it, start once with "
             "--writable (oncelog.read.only=false)",
         )
     return suited

@@ -64,7 +64,7 @@ def open_postgres(
             "database.restored",
             data_dir=place.path,
             message="the database was restored, copied or promoted since the last start: what it had not received is "
-            "lost. Leader epochs and producer ids go on far above those of before, so that clients notice",
+            "lost. Leader epochs and producer ids continue far above those of before, so that clients notice",
         )
     return store
 
@@ -79,7 +79,7 @@ def terms_of(config: BrokerConfig, system: System) -> LeaseTerms:
 
 
 class _Impatience(WaitLog):
-    """Who has ended renews nothing more. Raises LeaseHeld."""
+    """A WaitLog that raises LeaseHeld once the lease is renewed: its owner is alive, so the start does not wait."""
 
     def __init__(self, log: Any) -> None:
         super().__init__(log)

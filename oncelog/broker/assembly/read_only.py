@@ -23,12 +23,12 @@ from oncelog.protocol.errors import ErrorCode
 
 
 def over_disk(system: System) -> System:
-    """The same machine, whose disk is never written."""
+    """Return the machine with a disk that is never written."""
     return system if system.disk is None else replace(system, disk=OverlayDisk(system.disk))
 
 
 def without_timers(system: System) -> System:
-    """The same machine for what measures time by timers alone: the coordinators."""
+    """Return the machine without timers, for the coordinators, which measure time by them alone."""
     return replace(system, scheduler=_NoTimers(system.scheduler))
 
 

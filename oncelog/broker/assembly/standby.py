@@ -42,8 +42,8 @@ def assemble_standby(
     leader_node_id: int,
     leader: LeaderSeen,
 ) -> Sliced[Broker]:
-    """`follower` has loaded what there is; its records take effect as it follows. `leader` is told when the node that
-    leads was seen."""
+    """Assemble a broker that stands by. `follower` is loaded, and its records take effect as it follows; `leader` says
+    when answers may name the leader."""
     store = MemoryLogStore(system.clock)
     if follower.login_secret is not None:
         store.blobs.write_atomically(LOGIN_SECRET, follower.login_secret)

@@ -95,8 +95,8 @@ def make_store(
         log.warning(
             "directory.restored",
             data_dir=str(config.data_dir),
-            message="it was restored from a backup: what came after that is lost. Leader epochs and producer ids go on "
-            "far above those of before, so that clients notice",
+            message="it was restored from a backup: what came after that is lost. Leader epochs and producer ids "
+            "continue far above those of before, so that clients notice",
         )
     for line in store.problems:
         reports.on_problem("data_dir.damaged", line)
@@ -175,7 +175,7 @@ def _log_check(log: Any, summary: "CheckSummary") -> None:
 
 
 def _progress(system: System, log: Any) -> "RecoveryProgress | None":
-    """None at a first start, which recovers nothing."""
+    """Return the reporter of a recovery's progress; None at a first start, which recovers nothing."""
     if system.disk is None or not system.disk.exists(directory_of(METADATA_TOPIC, 0)):
         return None
     from oncelog.broker.storage.local.recovery_progress import RecoveryProgress
