@@ -23,7 +23,7 @@ from oncelog.broker.sharing.values import (
 from oncelog.broker.turns.ports import MonotonicMs
 
 _LEAST_THROTTLED_DELIVERIES = 2
-"""As Kafka: how often a record is delivered at least before the batches with it become smaller."""
+"""The deliveries of a record after which the batches with it become smaller, as in Kafka."""
 
 
 class Acquiring:

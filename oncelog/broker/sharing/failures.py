@@ -57,7 +57,7 @@ class FailedDeliveries:
         return [each for each in failed if each.is_archived or each.failure_count > 1][:count]
 
     def forget(self, key: SharePartitionKey) -> None:
-        """Forget a share-partition that has begun again: its records fail anew, if they do."""
+        """Forget a share-partition that starts over: failures of its records are counted from zero."""
         self._partitions.pop(key, None)
 
     def on_acknowledged(

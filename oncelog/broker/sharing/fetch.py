@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class FetchedRecords:
-    """What the response has of a partition."""
+    """The part of the response for one partition."""
 
     __slots__ = ("acquired", "code", "records")
 
@@ -52,7 +52,7 @@ Fetched = Mapping[PartitionId, FetchedRecords]
 
 
 class ShareFetchLimits(NamedTuple):
-    """What a request says of how much it wants."""
+    """The limits that a request sets."""
 
     max_wait_ms: int
     min_bytes: int
@@ -77,7 +77,7 @@ _MOST_READ: Final = 100
 """How many partitions one response has records of at most. Measured for a Fetch: one is read in some 50 µs."""
 _MOST_RECORDS: Final = 10_000
 """How many records one response acquires at most, to whole batches, as all are acquired in one turn. Measured: of
-batches with one record that takes 20 ms. A consumer asks for 500 if nobody says otherwise."""
+batches with one record that takes 20 ms. A consumer asks for 500 by default."""
 _LOOK_ELEMENTS: Final = 5
 
 
@@ -124,11 +124,11 @@ class ShareFetch:
         self._has_failed = False
         """Whether a log has an error, which ends the wait."""
         self._found: list[tuple[PartitionId, Reading, Records | Completion[Records]]] = []
-        """What was read, or is."""
+        """The reads, finished or pending."""
         self._idle: list[PartitionId] = []
-        """What there was nothing to read of."""
+        """The partitions with nothing to read."""
         self._beginnings: list[Completion[None]] = []
-        """What must be durable before the response (`SharePartitionLife.beginning`)."""
+        """The writes that must be durable before the response (`SharePartitionLife.beginning`)."""
         self._pending_count = 0
         self._state = _State.BEGINNING
         self._is_due = False
@@ -185,8 +185,8 @@ class ShareFetch:
             self._timer = self._parts.purgatory.wait(self._limits.max_wait_ms, self._on_time_up)
 
     def on_moved(self, partition: PartitionId) -> None:
-        """See `RecordsWaiter`. Other partitions of the same flush round belong to the response: it goes on after this
-        turn."""
+        """See `RecordsWaiter`. The request continues after this turn, as the response should have other partitions of
+        the same flush round."""
         self._moved[partition] = None
         if self._state is _State.WAITING and not self._is_due:
             self._is_due = True

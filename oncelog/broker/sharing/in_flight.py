@@ -129,7 +129,7 @@ class InFlight:
                     self.put(batch, Run(run.first_offset, run.last_offset, ARCHIVED, run.delivery_count))
 
     def close_gaps(self, first_offset: int, end_offset: int) -> None:
-        """What is in no batch of [first_offset, end_offset) was looked for in the log, and is not there."""
+        """Note that offsets of [first_offset, end_offset) which are in no batch are not in the log, either."""
         if first_offset <= self.gap_offset < end_offset:
             self.gap_offset = self._gap_from(end_offset)
 

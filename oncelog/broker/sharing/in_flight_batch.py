@@ -1,6 +1,6 @@
 """A range of offsets that was acquired or read from the share coordinator as one, and the states within it.
 
-Owns: the runs of its offsets, one as long as nobody treats them differently. Does not own: what may become of them.
+Owns: the runs of its offsets, a single one as long as all have the same state. Does not own: the changes of state.
 Invariant: the runs cover all its offsets in order, and no two neighbours could be one. Kafka: InFlightBatch, which has
 one state for each offset once they differ.
 """

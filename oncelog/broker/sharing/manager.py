@@ -38,7 +38,7 @@ class SharePartitionManager:
         self.sessions = ShareSessionCache(lambda: settings.of("").max_share_sessions, self._on_session_ended)
         self.failures = FailedDeliveries()
         self._lives: dict[str, dict[PartitionId, SharePartitionLife]] = {}
-        """By group."""
+        """The lives of share-partitions, by group."""
 
     @property
     def partition_count(self) -> int:

@@ -1,15 +1,15 @@
 """One share-partition in use: it is loaded, decides, logs, applies, times out, and is dropped.
 
-Owns: the order of these, the timer of its acquisition locks, who waits for its records, and who reads them just now.
-Does not own: the decisions (`broker.sharing.partition`), what is durable (the share coordinator), the requests.
+Owns: the order of these, the timer of its acquisition locks, the waiters for its records, and the reader that has it
+now. Does not own: the decisions (`broker.sharing.partition`), what is durable (the share coordinator), the requests.
 Invariants
-- A change takes effect once the share coordinator has accepted it, in the same turn; what is refused changes nothing,
-  but for locks that have expired: their time is over, whatever can be written. Only what is not delivered again stays
-  with its member until that is written: else who acknowledges it late is told of an end that a restart undoes. A change
-  is answered once it is durable.
+- A change takes effect once the share coordinator has accepted it, in the same turn; a refused one changes nothing,
+  except for locks that have expired: their time is over, even if nothing can be written. Only a record that is not to
+  be delivered again stays with its member until that is written: otherwise a late acknowledgement would be refused
+  because of an end that a restart undoes. A change is answered once it is durable.
 - If the share coordinator says that the partition is led, reset or deleted elsewhere, this life ends, and so it does if
   an accepted change does not become durable. The next request begins another one, with the state as it is then.
-- One reader at a time: who reads off the event loop holds the partition until it has acquired what it has read.
+- One reader at a time: one off the event loop holds the partition until it has acquired the records that it has read.
 
 KIP-932; in Kafka a part of SharePartition, SharePartitionManager and its listeners.
 """
@@ -48,11 +48,11 @@ _COORDINATOR_ELSEWHERE: Final = frozenset(
 _FENCED: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH})
 _GONE: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 _ENDS: Final = _FENCED | _GONE | {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.INVALID_REQUEST}
-"""What Kafka calls a fenced share-partition; and what is said of one that was deleted."""
+"""Errors that end this life: Kafka's fenced share-partition, and the errors of a deleted one."""
 _RETRIES: Final = 4
 _RETRY_MS: Final = 1_000
-"""As Kafka's PersisterStateManager, which makes 5 attempts and begins with this time. A share coordinator that is still
-loading is no error that a share consumer should see."""
+"""The pause between attempts. Kafka's PersisterStateManager makes 5 attempts and begins with this time. A share
+coordinator that is still loading is no error that a share consumer should see."""
 
 
 class RecordsWaiter(Protocol):
@@ -66,7 +66,7 @@ class RecordsWaiter(Protocol):
 
 
 class Reading(NamedTuple):
-    """What to read next, decided in one turn."""
+    """The next read, decided in one turn."""
 
     fetch_offset: int
     bounds: ReadBounds
@@ -121,10 +121,10 @@ class SharePartitionLife:
         self._failures = failures
         self._on_ended = on_ended
         self._state: SharePartition | None = None
-        """None until it is loaded."""
+        """The state of its records; None until it is loaded."""
         self._state_epoch = -1
         self._refusal: KafkaError | None = None
-        """Why it has ended."""
+        """Why this life has ended, if so."""
         self._has_start = True
         """Whether the share coordinator knows where the group has begun."""
         self.beginning: Completion[None] | None = None
@@ -141,7 +141,7 @@ class SharePartitionLife:
 
     @property
     def state(self) -> SharePartition | None:
-        """What is known of its records; None until it is loaded."""
+        """The state of its records; None until it is loaded."""
         return self._state
 
     # -- its beginning and its end
@@ -193,7 +193,7 @@ class SharePartitionLife:
         self.end(error)
 
     def end(self, error: KafkaError) -> None:
-        """It is not used any more; whoever waits is told why."""
+        """Close it and fail its waiters with `error`."""
         if self._refusal is not None:
             return
         self._refusal = error
@@ -282,7 +282,7 @@ class SharePartitionLife:
         return self._log.read(reading.fetch_offset, max_bytes, reading.bounds, at_least_one=at_least_one)
 
     def hold(self) -> None:
-        """What was planned is read off the event loop: nobody else reads meanwhile."""
+        """Exclude other readers while the plan is read off the event loop."""
         self._is_held = True
 
     def release_hold(self) -> None:
@@ -437,7 +437,7 @@ def group_isolation(config: "ShareGroupConfig") -> FetchIsolation:
 
 
 class Wanted(NamedTuple):
-    """What a request wants of one partition."""
+    """The records that a request wants of one partition."""
 
     max_records: int
     batch_size: int
@@ -457,7 +457,8 @@ def _raise_as_answered(error: KafkaError) -> None:
 
 
 def _as_answered(error: KafkaError) -> KafkaError:
-    """Return what a share consumer is told of an error of the share coordinator, as Kafka's SharePartition tells it."""
+    """Return the error for a share consumer that an error of the share coordinator becomes, as in Kafka's
+    SharePartition."""
     if error.code in _COORDINATOR_ELSEWHERE:
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
     if error.code in _FENCED:

@@ -27,7 +27,7 @@ from oncelog.broker.sharing.sessions import (
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 MOST_PARTITIONS: Final = 500_000
-"""Of all sessions, as of fetch sessions: some 100 MB."""
+"""The limit on partitions of all sessions, as for fetch sessions: some 100 MB."""
 
 
 class ShareSessionCache:

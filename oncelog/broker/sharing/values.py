@@ -41,7 +41,7 @@ class ShareLimits(NamedTuple):
 
 
 class Acquisition(NamedTuple):
-    """What a ShareFetch wants of one share-partition."""
+    """The records that a ShareFetch wants of one share-partition."""
 
     max_records: int
     batch_size: int
@@ -82,17 +82,17 @@ class Run(NamedTuple):
 
 
 class StateChange(NamedTuple):
-    """What changes if a decision is applied, and what of it is written to the share coordinator before."""
+    """The changes of a decision, and the part of them that the share coordinator writes before they are applied."""
 
     batches: tuple[StateBatch, ...]
     """To write, in order of their offsets. None if there is nothing to write: a renewal, a moved log start."""
     start_offset: int
-    """To write. As in Kafka it is not yet moved over `batches`: those who read them move it."""
+    """To write. As in Kafka it is not yet moved over `batches`: the reader of the batches moves it."""
     delivery_complete_count: int
     """To write: the records from `start_offset` on that are terminal, `batches` included."""
     runs: tuple[Run, ...]
     """The changed offsets, as they will be."""
     revision: int
-    """That of the state on which it was decided: it applies to no other."""
+    """The revision of the state on which it was decided: it applies to no other."""
     log_start_offset: int = -1
     """The offset to which the log's start has moved; −1: it has not."""
