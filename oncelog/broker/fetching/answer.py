@@ -60,7 +60,7 @@ class FetchAnswer:
     late: list[tuple[FetchedPartition, PartitionData | PartitionRead]]
     """The partitions from the first one with a pending read on."""
     _partitions: list[PartitionData]
-    """Of the last one of the topics."""
+    """The partitions of the last topic so far."""
     _only_changes: bool
     _is_kept: bool
     """Both are set when it begins."""

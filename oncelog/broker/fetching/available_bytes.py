@@ -72,7 +72,8 @@ class AvailableBytes:
         return False
 
     def _look_ahead(self, partitions: Iterable[FetchedPartition]) -> None:
-        """For a reader that would not wait: whether it must, to see what was answered already."""
+        """Count partitions with records that were answered and are not readable yet: even a reader that would not wait
+        must wait for them."""
         if self._session.isolation is FetchIsolation.HIGH_WATERMARK:
             for partition in partitions:
                 try:
@@ -82,7 +83,7 @@ class AvailableBytes:
                     if log.answered_offset > log.high_watermark:
                         self._add(partition, log)
                 except KafkaError:
-                    continue  # the response tells
+                    continue  # the response reports it
 
     def recount(self, partition: FetchedPartition) -> bool:
         """Its log has moved; returns whether to respond now."""

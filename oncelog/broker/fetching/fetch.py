@@ -58,7 +58,7 @@ Answered = FetchResponse | Completion[Any]
 
 
 def slices_of(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """As many items at a time as one slice of work takes."""
+    """Yield the items in groups that one slice of work takes."""
     return (items[start : start + _A_SLICE] for start in range(0, len(items), _A_SLICE))
 
 
@@ -97,7 +97,7 @@ class Fetch:
     # -- the walk
 
     def go_on(self) -> Answered:
-        """Go on from this state, as far as one turn gets it."""
+        """Continue from this state as far as one turn allows."""
         ready = self._session.ready
         if len(ready) <= _AT_ONCE:
             if self._state == COUNTING:
@@ -118,7 +118,7 @@ class Fetch:
         return answered
 
     def _steps(self) -> Sliced[Answered]:
-        """The same walk. Between two slices it may be replaced."""
+        """Do the walk in slices. Between two of them the request may be replaced."""
         self._session.waiter = self
         try:
             yield 0

@@ -110,12 +110,12 @@ class FetchSession:
     )
 
     isolation: FetchIsolation
-    """Of its current request."""
+    """The isolation level of its current request."""
     check_rights: Callable[[FetchedPartition, str | None], None] | None
     """Raises KafkaError for a partition that the current request may not read; None if it may read everything. Its last
     argument is the name of the request for the audit, None if nothing is read."""
     rules_version: int
-    """Of the rules by which its last request was judged; 0: by none."""
+    """The version of the rules by which its last request was judged; 0 if there were none."""
     waiter: FetchWaiter | None
     """It is notified of the moves of partitions that are watched."""
     session_id: int
@@ -188,8 +188,8 @@ class FetchSession:
         self.isolation = isolation
 
     def begin_under(self, rules_version: int) -> None:
-        """As `begin`, where there are rules about who may read: when they change, what has nothing new is looked at,
-        too, for it may be forbidden by now, or allowed again."""
+        """Read all partitions again if the rules about reading have changed: also one without news may be forbidden by
+        now, or allowed again."""
         if rules_version != self.rules_version:
             self.rules_version = rules_version
             self._read_all_again()

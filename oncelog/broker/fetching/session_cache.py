@@ -8,7 +8,7 @@ A new session evicts one that was not used for two minutes, else the smallest on
 new one has more partitions: large sessions save most. Otherwise the client continues without a session.
 
 All sessions together have a bound, too, which Kafka's have not: a client without any right may ask for partitions of
-topics that do not exist, and go on to ask for more.
+topics that do not exist, again and again.
 """
 
 from collections import OrderedDict
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 EVICTION_MS = 120_000
 MOST_PARTITIONS: Final = 500_000
-"""Of all sessions: some 200 MB. A broker with a thousand consumers of five hundred partitions each has as many."""
+"""The limit on partitions of all sessions: some 200 MB. A thousand consumers of five hundred partitions each have as
+many."""
 _MAX_SESSION_ID = 2**31 - 1
 
 
@@ -39,7 +40,7 @@ class FetchSessionCache:
         # Least recently used first.
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._partition_count = 0
-        """Of those partitions that were counted: `FetchSession.counted` of each."""
+        """The partitions of all sessions, as they were counted: the sum of `FetchSession.counted`."""
 
     def __len__(self) -> int:
         return len(self._sessions)
