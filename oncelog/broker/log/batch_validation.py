@@ -44,9 +44,10 @@ MAX_CHECKED_RECORDS: Final = 500_000
 _MAX_BLAMED_RECORDS: Final = 1_000
 AT_ONCE_BYTES: Final = 16 * 1024
 AT_ONCE_RECORDS: Final = 100
-"""What is opened in the turn of its append. Measured: 0.2 ms; a request may have a hundred such batches."""
+"""The largest batch that is opened in the turn of its append. Measured: 0.2 ms; a request may have a hundred such
+batches."""
 _AT_ONCE_PARTS: Final = 16
-"""As many compressed frames, of which an empty one of zstd takes 23 µs in 9 bytes."""
+"""The most compressed frames of such a batch: an empty one of zstd takes 23 µs, and has 9 bytes."""
 CheckedBody = NewType("CheckedBody", memoryview)
 """The uncompressed records of a batch, as many as its header announces, with nothing behind them."""
 # Snappy has no magic number that all clients write.
@@ -106,8 +107,7 @@ def is_framed(batch: memoryview) -> bool:
 
 
 def check_size(size_bytes: int, config: LogConfig) -> None:
-    """Raises KafkaError for a batch that the topic does not take, whoever wrote it: as in Kafka the limits apply to
-    coordinators too."""
+    """Raise KafkaError for a batch that is too large for the topic: as in Kafka also for one of a coordinator."""
     if size_bytes > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -272,8 +272,8 @@ def checked(body: memoryview, header: BatchHeader, config: LogConfig, wall_ms: W
 
 
 def stored_problem(batch: memoryview, header: BatchHeader) -> str | None:
-    """Open a whole batch of a log, whoever wrote it, and return why its records are not those that its header
-    announces; None: they are. Compaction leaves gaps between their offsets."""
+    """Open a whole batch of a log, from any writer, and return why its records are not those that its header announces;
+    None if they are. Compaction leaves gaps between their offsets."""
     body = batch[HEADER_SIZE:]
     try:
         if header.compression_type:

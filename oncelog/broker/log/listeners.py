@@ -1,4 +1,4 @@
-"""Who learns what happens to the log of a partition: the layers above it, in the turn in which it happens."""
+"""The listeners of a partition's log: the layers above it are notified in the turn in which something happens."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 class PartitionListener(Protocol):
-    """Who waits for what the log holds (`broker.fetching.purgatory`)."""
+    """A listener for those who wait for records of the log (`broker.fetching.purgatory`)."""
 
     def on_high_watermark(self, log: "PartitionLog") -> None:
         """The high watermark has advanced, and possibly the last stable offset."""
@@ -17,7 +17,7 @@ class PartitionListener(Protocol):
 
 
 class LogKeeper(Protocol):
-    """Who has opened a log, and learns what becomes of it (`LogManager`)."""
+    """The owner of a log, which is notified when it cannot be used any more (`LogManager`)."""
 
     def on_offline(self, log: "PartitionLog", problem: str) -> None:
         """It cannot be used any more; called once, for a log that was usable when it was opened."""

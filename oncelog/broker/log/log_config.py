@@ -44,7 +44,7 @@ class LogConfig:
     is_compacted: bool = field(init=False)
     is_log_append_time: bool = field(init=False)
     checks_every_record: bool = field(init=False)
-    """By `oncelog.record.validation=full`, or because each needs a key."""
+    """Whether every record is checked: by `oncelog.record.validation=full`, or because each needs a key."""
 
     def __post_init__(self) -> None:
         is_compacted = "compact" in self.cleanup_policy
@@ -67,7 +67,7 @@ class LogConfig:
 
     @property
     def compression_levels(self) -> Mapping[int, int]:
-        """By codec; gzip's -1 is the library's own default."""
+        """The levels by codec; gzip's -1 is the library's own default."""
         return {1: self.compression_gzip_level, 3: self.compression_lz4_level, 4: self.compression_zstd_level}
 
     @property

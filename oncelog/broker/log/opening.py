@@ -18,16 +18,16 @@ from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader
 
 
 class OpenedBatch(NamedTuple):
-    """What may be appended as it is."""
+    """A checked batch, which may be appended as it is."""
 
     config: LogConfig
-    """With which it was checked."""
+    """The config with which it was checked."""
     batch: "memoryview"  # unquoted, mypyc looks it up among the module's names
     header: BatchHeader
 
 
 def opened(batch: memoryview, config: LogConfig, wall_ms: WallMs, slices: Slices) -> Sliced[OpenedBatch]:
-    """A client's batch. Raises KafkaError."""
+    """Open and check a client's batch. Raises KafkaError."""
     header = validate_header(batch, config, wall_ms, AppendOrigin.CLIENT)
     taken = slices.opening.take()
     try:

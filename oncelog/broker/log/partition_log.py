@@ -113,7 +113,7 @@ class PartitionLog:
         *,
         keeper: "LogKeeper | None" = None,
     ) -> None:
-        """Without a `keeper` nobody learns what becomes of this log."""
+        """`keeper`, if given, is notified when the log goes offline or is lost."""
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
@@ -281,7 +281,7 @@ class PartitionLog:
     # -- reading
 
     def bounds(self, isolation: FetchIsolation) -> ReadBounds:
-        """What a reader with this isolation level may see now."""
+        """Return the bounds up to which a reader with this isolation level may read now."""
         return ReadBounds(
             self.upper_bound(isolation), self.high_watermark, self.last_stable_offset, self.log_start_offset, isolation
         )
@@ -340,7 +340,7 @@ class PartitionLog:
             )
 
     def _later(self, stored: Completion[T]) -> Completion[T]:
-        """The same for callers of this log: it fails with KafkaError."""
+        """Return the result of the store for callers of this log: it fails with KafkaError."""
         later: Completion[T] = Completion()
 
         def on_done(_: Completion[T]) -> None:
@@ -412,7 +412,7 @@ class PartitionLog:
             raise self._unreadable(error) from error
 
     def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """The same, one batch at a time, before the node serves (`LogStore.begin_serving`): may block on the disk."""
+        """`replay`, one batch at a time, before the node serves (`LogStore.begin_serving`): may block on the disk."""
         return self._flattened(self.replay(from_offset))
 
     def _flattened(self, pieces: Iterator[Batches | Completion[Batches]]) -> Iterator[tuple[BatchHeader, memoryview]]:

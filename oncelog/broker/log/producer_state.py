@@ -39,7 +39,7 @@ class RefusedBatch(NamedTuple):
 
 
 class AppendedBatch(NamedTuple):
-    """What identifies a retry of one batch."""
+    """The fields of a batch by which a retry of it is recognised."""
 
     first_sequence: int
     last_sequence: int
@@ -73,7 +73,7 @@ class ProducerState:
         self.last_seen_ms = 0
 
     def copied(self) -> "ProducerState":
-        """The same state, which changes on its own."""
+        """Return a copy, which changes independently."""
         copy = ProducerState(self.producer_id, self.producer_epoch)
         copy.coordinator_epoch = self.coordinator_epoch
         copy.last_timestamp = self.last_timestamp
@@ -187,7 +187,7 @@ class ProducerStateManager:
     def prepare_append(
         self, header: BatchHeader, origin: AppendOrigin, transaction_version: int
     ) -> AppendedBatch | None:
-        """None if the batch may be appended, the earlier batch if this is its retry. Raises KafkaError."""
+        """Return None if the batch may be appended, the earlier batch if this is its retry. Raises KafkaError."""
         state = self._producers.get(header.producer_id)
         # Most batches continue their producer's last one, which they then cannot repeat: five batches never come round
         # to the same sequence.

@@ -29,8 +29,8 @@ def codec_of(config: LogConfig, header: BatchHeader) -> int:
 def recompressed(
     batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs
 ) -> tuple[memoryview, BatchHeader]:
-    """The batch in the topic's codec, unchanged if it already is. Raises KafkaError for a batch whose records are not
-    what it announces or that becomes too large, and LongBatch."""
+    """Return the batch in the topic's codec, unchanged if it already is. Raises LongBatch, and KafkaError for a batch
+    whose records are not those that its header announces, or that becomes too large."""
     if header.compression_type == codec_of(config, header):
         return batch, header
     if len(batch) > AT_ONCE_BYTES:

@@ -112,7 +112,7 @@ class Rounds:
 
     @property
     def commits_at_once(self) -> bool:
-        """What was appended is as durable as it gets, and may be answered."""
+        """Whether an appended record is as durable as it gets, and may be answered."""
         return not self._gathers and not self.is_over
 
     def end(self) -> None:

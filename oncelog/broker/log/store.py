@@ -11,9 +11,9 @@ Contract
   crash may lose uncommitted records; it never loses committed ones without an error when the log is opened.
 - A log without records keeps its end, its producers and its epochs.
 - File positions are internal to the store: its callers use offsets, which are always batch boundaries.
-- What is not cached is fetched: `read` and the lookups return a Completion of their result instead. Records that are
-  deleted meanwhile may be missing from it; whoever uses it looks at the log start first.
-- A store that can no longer be trusted as a whole says so itself to whoever runs it, and acknowledges nothing more.
+- Records that are not cached are fetched: `read` and the lookups return a Completion of their result instead. Records
+  that are deleted meanwhile may be missing from it; its caller checks the log start first.
+- A store that can no longer be trusted as a whole reports that itself, and acknowledges nothing more.
 """
 
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
@@ -59,25 +59,25 @@ class Trouble(NamedTuple):
 
 
 class Outlives(IntEnum):
-    """What the records of a committed round outlive, from the least to the most."""
+    """The failures that the records of a committed round outlive, from the least to the most."""
 
     NOTHING = 0
     """They end with the process."""
     KILL = 1
-    """The end of the process."""
+    """They outlive the end of the process."""
     POWER_CUT = 2
-    """The end of the operating system, too."""
+    """They outlive the end of the operating system, too."""
     MACHINE = 3
-    """The loss of the machine: they are elsewhere."""
+    """They outlive the loss of the machine: they are elsewhere."""
 
 
 class Verdict(Enum):
-    """What has become of the part of a round that is not durable."""
+    """The outcome of the part of a round that is not durable."""
 
     NOT_LEADER = "another node leads this partition"
-    """What was not committed before is not part of the log."""
-    FAILED = "nobody knows"
-    """It is not acknowledged, and the store refuses what follows."""
+    """Records that were not committed before are not part of the log."""
+    FAILED = "outcome unknown"
+    """The records are not acknowledged, and the store refuses all that follow."""
 
 
 class AbortedEntry(NamedTuple):
@@ -132,7 +132,7 @@ class GrowingLog(Protocol):
 RoundEnds = list[tuple[GrowingLog, int]]
 """The logs of a round, and up to which offset it makes each durable."""
 Verdicts = Mapping["StoredLog", Verdict]
-"""Those logs of a round whose part is not durable; that of all others is."""
+"""The logs of a round whose part is not durable; that of all others is."""
 ALL_DURABLE: Verdicts = MappingProxyType({})
 
 
@@ -141,7 +141,7 @@ class StoredLog(Protocol):
 
     def attach(self, on_damage: Callable[[str], None]) -> None:
         """Called once, before anything else. The store calls `on_damage` with the reason when it finds durable data
-        damaged that nobody reads; not for a log that was closed, which is freed at once then."""
+        damaged outside of a read; not for a log that was closed, which is freed at once then."""
 
     def on_offline(self) -> None:
         """The log is neither read nor written any more, nor compacted; what is stored stays as it is."""
@@ -205,8 +205,8 @@ class StoredLog(Protocol):
         """The log start offset that age and size allow (retention.ms, retention.bytes); None: delete nothing."""
 
     def maybe_roll(self, producers: ProducerStateManager, *, is_kept: bool) -> None:
-        """What is appended from now on is stored apart from what is there, which is to be deleted, or `is_kept` and to
-        be compacted. Without space it is not, and `drop_below` keeps what it would have to delete with it."""
+        """Store later records apart from those so far, which are to be deleted, or compacted if `is_kept`. If there is
+        no space for that, nothing changes, and `drop_below` keeps records that it could only delete with later ones."""
 
     def drop_below(self, offset: int) -> bool:
         """The log start is `offset`, durably (`LogStore.move_starts`): delete records entirely below it, once unused.
@@ -230,12 +230,12 @@ class OpenedLog:
 
 
 class Durability(Protocol):
-    """What records outlive once they are appended, answered and committed."""
+    """The failures that records outlive once they are appended, answered and committed."""
 
     @property
     def outlives(self) -> Outlives:
-        """What a committed record outlives; it never changes. Where that is no power cut, a commit adds nothing: what
-        was appended is as durable as it gets."""
+        """The failures that a committed record outlives; constant. If a power cut is not among them, a commit adds
+        nothing: an appended record is as durable as it gets."""
 
     @property
     def rounds_are_whole(self) -> bool:
@@ -243,15 +243,17 @@ class Durability(Protocol):
         another waits until the other is durable."""
 
     def answer_ahead(self) -> bool:
-        """Let everything appended so far outlive a kill of the process, which the next commit makes durable. False: it
-        must wait for that, as it cannot be done now, or the next run would not know that a power cut has undone it."""
+        """Let everything appended so far outlive a kill of the process, which the next commit makes durable. False if
+        answers must wait for that commit: it cannot be done now, or the next run could not see that a power cut has
+        undone it."""
 
     @property
     def may_be_lost(self) -> bool:
-        """True until `settle` if what an earlier run has answered ahead may have been lost."""
+        """True until `settle` if records that an earlier run has answered ahead may have been lost."""
 
     def settle(self) -> None:
-        """Whatever may lack it is aborted, durably. Raises OSError: noted later, or the next start aborts again."""
+        """Note that all transactions that may lack such records are aborted, durably. Raises OSError, which does no
+        harm: it is noted later, or the next start aborts again."""
 
     @property
     def may_be_older(self) -> bool:
@@ -259,12 +261,12 @@ class Durability(Protocol):
         backup or its like: what was acknowledged may be gone, and numbers that were given out may be free again."""
 
     def keep_place(self) -> None:
-        """New epochs and ids are above all that may have been given out, durably. Raises OSError."""
+        """Note that new epochs and ids are above all that may have been given out, durably. Raises OSError."""
 
 
 class Blobs(Protocol):
     """Small values beside the logs that a start needs, by path: snapshots of the metadata log in its folder, and
-    `LOGIN_SECRET`. A `Disk` is one. Who gets an OSError reports it to `LogStore.on_background_error`."""
+    `LOGIN_SECRET`. A `Disk` is one. A caller reports an OSError to `LogStore.on_background_error`."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -289,8 +291,8 @@ class Removal(Protocol):
         """Free the names of these partitions, whose logs were abandoned."""
 
     def delete(self) -> Sliced[bool]:
-        """Delete the records of what was withdrawn; returns whether all are gone. What cannot be deleted is reported,
-        and the next start retries."""
+        """Delete the records of the withdrawn partitions. Returns whether all are gone; failures are reported, and the
+        next start retries."""
 
 
 class TopicStorage(Protocol):
@@ -300,13 +302,14 @@ class TopicStorage(Protocol):
         """Everything named like a partition, known or not."""
 
     def make_way(self, topic: str, partitions: range) -> None:
-        """Before partitions are created: rename what occupies their names, and report it. Raises OSError."""
+        """Rename anything that occupies the names of new partitions, and report it. Called before they are created.
+        Raises OSError."""
 
     def begin_removal(self, topic: str, topic_id: UUID) -> Removal:
-        """Before the removal of a topic is logged: once it is, a start deletes what is left of it."""
+        """Begin a removal. Called before it is logged: once it is, a start deletes what is left of the topic."""
 
     def finish_removals(self, removed: Mapping[UUID, str], live: Container[UUID]) -> list[str]:
-        """At a start: delete what is left of removed topics (id and name); returns a line for each."""
+        """Delete what is left of removed topics (id and name), at a start. Returns a line for each."""
 
     def unknown_entries(self, known: Container[PartitionKey]) -> list[str]:
         """The names of entries that belong to none of these partitions."""
@@ -317,10 +320,10 @@ class HeldLease(Protocol):
 
     @property
     def is_ours(self) -> bool:
-        """Whether nobody else can have it in this moment, by our own clock."""
+        """Whether no other broker can have the lease at this moment, by our own clock."""
 
     def when_confirmed(self) -> Completion[None]:
-        """Completes once it is known that nobody else has had it until now; never, if somebody has."""
+        """Completes once it is proven that no other broker has had the lease until now; never, if one has."""
 
 
 class LogStore(Protocol):
@@ -333,8 +336,8 @@ class LogStore(Protocol):
     def blobs(self) -> Blobs: ...
 
     def on_background_error(self, error: OSError) -> None:
-        """What nobody waits for has failed, such as a write to `blobs` or the start that retention moves: the store
-        decides whether it can still be trusted."""
+        """Report a failure in the background, such as of a write to `blobs` or of a start that retention moves: the
+        store decides whether it can still be trusted."""
 
     # -- the logs
 
@@ -343,12 +346,12 @@ class LogStore(Protocol):
         start, before `begin_serving`, it may block."""
 
     def release(self, topic: str, partition: int, producers: ProducerStateManager) -> Completion[None]:
-        """This node no longer leads an open partition, whose log appends and reads nothing more. What was committed
-        stays; once it completes, the partition can be opened again. Of what was not committed nothing need stay."""
+        """Release an open partition that this node no longer leads; its log appends and reads nothing more. Committed
+        records stay, others may be dropped. Once this completes, the partition can be opened again."""
 
     def begin_serving(self, *, is_recovered: bool) -> None:
-        """Every partition that the store holds is open, and if `is_recovered` none of them is offline. From now on the
-        event loop must not block; before, nothing is served and a replay may block on reads."""
+        """Called once every partition that the store holds is open, and if `is_recovered` none of them is offline. From
+        now on the event loop must not block; before, nothing is served and a replay may block on reads."""
 
     # -- durability
 
@@ -357,7 +360,7 @@ class LogStore(Protocol):
 
     @property
     def lease(self) -> HeldLease | None:
-        """None where no other broker can take over while this one is alive."""
+        """The lease; None where no other broker can take over while this one is alive."""
 
     @property
     def trouble(self) -> Trouble | None: ...
@@ -370,11 +373,11 @@ class LogStore(Protocol):
         it. It never fails."""
 
     def commit_now(self) -> None:
-        """The same at once, whatever `Durability.outlives`; at a start and a clean stop. Raises OSError."""
+        """Commit at once, blocking, whatever `Durability.outlives`; at a start and a clean stop. Raises OSError."""
 
     @property
     def is_busy(self) -> bool:
-        """Durability work besides commits is in flight; a clean stop waits for it."""
+        """Whether durability work besides commits is in flight; a clean stop waits for it."""
 
     def when_idle(self) -> Completion[None]:
         """Completes when that work has ended; more may begin in the same turn."""

@@ -54,7 +54,7 @@ class AppendResult(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """What a fetch response contains of an aborted transaction; its end is the marker among the batches."""
+    """An aborted transaction in a fetch response; its end is the marker among the batches."""
 
     producer_id: int
     first_offset: int
