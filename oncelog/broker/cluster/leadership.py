@@ -49,7 +49,8 @@ class Leadership:
         """The node that leads every partition that is not lost, and the metadata log: this one, unless it stands by;
         `NO_LEADER` if that is not known."""
         self.is_ours = True
-        """Whether this node leads what is not lost: False while it stands by, whoever is named as the leader."""
+        """Whether this node leads the partitions that are not lost: False while it stands by, even if it is named as
+        the leader."""
         self.is_durable = False
         """Whether the epochs of this start are durable: before that nothing may be appended."""
         self._metadata = metadata
@@ -113,7 +114,7 @@ class Leadership:
 
     @property
     def replica_node_ids(self) -> tuple[int]:
-        """Of every partition that is not lost: that of the leader, or of this node while it knows of none."""
+        """The replicas of every partition that is not lost: the leader, or this node while no leader is known."""
         return (self.node_id if self.leader_node_id == NO_LEADER else self.leader_node_id,)
 
     @property
@@ -126,7 +127,7 @@ class Leadership:
         return Leader(self.node_id, FIRST_EPOCH)
 
     def leader_of(self, topic: str, partition: int) -> Leader | None:
-        """None if the partition does not exist (any more)."""
+        """Return the leader of a partition; None if it does not exist (any more)."""
         known = self._state.topics.get(topic)
         if known is None:
             return self.controller if (topic, partition) == (METADATA_TOPIC, 0) else None

@@ -121,7 +121,8 @@ class ClusterState:
         self.registration: register_broker_record.RegisterBrokerRecord | None = None
         """The newest start; None for a directory that was never started since starts are recorded."""
         self.epochs_of_starts = 0
-        """What all replayed starts, and returns of backups, have added to the leader epoch of each partition."""
+        """The number that all replayed starts, and restored backups, have added to the leader epoch of each partition.
+        """
         self._security: "SecurityState | None" = None
 
     @property
@@ -321,7 +322,7 @@ class MetadataLog:
 
     @property
     def leader_epoch(self) -> int:
-        """Of the metadata log itself."""
+        """The leader epoch of the metadata log itself."""
         return self._log.leader_epoch
 
     # -- loading

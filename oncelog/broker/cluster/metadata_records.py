@@ -27,11 +27,12 @@ from oncelog.protocol.records.record import Record, encode_numbered_records, enc
 
 _FRAME_VERSION = 1
 EPOCHS_A_START = 2
-"""As in Kafka with one broker, after a clean stop and after a crash: one epoch without a leader, and one with a leader
-again. With a step of one, every recorded response of Kafka would differ from ours; clients need no more than growth."""
+"""The leader epochs that a start adds. Kafka with one broker adds two after a clean stop and after a crash: one without
+a leader, and one with a leader again. With a step of one, every recorded response of Kafka would differ from ours;
+clients need no more than growth."""
 
 EpochOrigins = tuple[tuple[int, int], ...]
-"""For each span of partitions of a topic: the first one, and its leader epoch minus what all starts have added.
+"""The first partition of each span of a topic's partitions, and its leader epoch minus what all starts have added.
 Partitions created later have a different origin, as they began with epoch 0 later."""
 
 
@@ -49,12 +50,12 @@ class Registration(NamedTuple):
 
 
 _LOST_EPOCHS = 1_000
-"""More than anybody loses with a backup, should the wall clock be wrong."""
+"""A number of epochs larger than a restored backup can lose, in case the wall clock is wrong."""
 _YEAR_2020_S = 1_577_836_800
 _LATEST_SERIES = 1 << 30
-"""Of the wall clock, in 2054: there is as much room again above it."""
+"""The latest series that the wall clock can give, in 2054: there is as much room again above it."""
 _SERIES_BITS = 32
-"""A series of producer ids is longer than anybody needs. With a new one all earlier ids are known to be from before."""
+"""The length of a series of producer ids, which no cluster exhausts. Ids below a new series are known to be older."""
 
 
 def series_of(producer_id: int) -> int:
@@ -72,8 +73,8 @@ def next_series(producer_id: int, wall_ms: WallMs) -> int:
 
 
 def lost_epochs(before: int, after: int) -> int:
-    """By how much all leader epochs grow with a record of the next producer id, which was `before`: a new series means
-    that epochs may have been given out which are not known."""
+    """Return by how much all leader epochs grow with a record of the next producer id, which was `before`: a new series
+    means that unknown epochs may have been given out."""
     return max(0, series_of(after) - series_of(before) - 1)
 
 
@@ -133,7 +134,7 @@ _RARE_RECORDS = {
 }
 """Imported when one occurs: few directories have any."""
 _PARTITION_ID_AT = 3
-"""Of the number in an encoded PartitionRecord, whose first field it is."""
+"""The position of the number in an encoded PartitionRecord, whose first field it is."""
 
 
 @dataclass(frozen=True, slots=True)

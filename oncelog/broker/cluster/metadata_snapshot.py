@@ -91,7 +91,7 @@ def encode_snapshot(records: Iterable[Any], last_timestamp_ms: int, epoch: int, 
 
 
 def in_chunks(records: Iterable[Any]) -> Iterator[list[Any]]:
-    """As many as one batch should hold."""
+    """Yield the records in groups that one batch should hold."""
     chunk: list[Any] = []
     count = 0
     for record in records:

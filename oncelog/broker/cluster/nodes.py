@@ -1,7 +1,7 @@
 """The nodes of the cluster, and where each of their listeners can be reached.
 
-Owns: the addresses, as clients are told. Does not own: how this node learns of others (`broker.succession`), who leads
-(`broker.cluster.leadership`).
+Owns: the addresses in answers to clients. Does not own: how this node learns of others (`broker.succession`), which one
+leads (`broker.cluster.leadership`).
 
 Clients know the nodes from Metadata, and ask for it again when they have to. As in Kafka, a node that has ended is
 listed there until the time of its row is over, and again once it is back; one that was deposed is not listed from the
@@ -19,7 +19,7 @@ alone is an Admin of Java or librdkafka: it asks each of them for its groups and
 that has ended. (Java's 4.3 also keeps the leaders of partitions, and waits a minute for one that is not listed, with
 Apache Kafka as well: the notes on clients have it.)
 
-A client is told the addresses of the listener that it has connected to, as in Kafka: a node without a listener of that
+A client gets the addresses of the listener that it has connected to, as in Kafka: a node without a listener of that
 name does not exist for it.
 """
 
@@ -28,30 +28,30 @@ from typing import NamedTuple, Protocol
 
 Address = tuple[str, int]
 _UNNAMED = ""
-"""Of clients that do not say what they are (KIP-511), such as aiokafka and KafkaJS. None of them has KIP-848."""
+"""The name of clients that send none (KIP-511), such as aiokafka and KafkaJS. None of them has KIP-848."""
 _KAFKA_PYTHON = "kafka-python"
 _BY_LIBRDKAFKA = ("librdkafka", "confluent-kafka")
-"""How the names begin that it, and Confluent's clients around it, give themselves."""
+"""The prefixes of the names that librdkafka, and Confluent's clients around it, give themselves."""
 _JAVA = "apache-kafka-java"
 
 
 class Client(Protocol):
-    """Who asks, as it has connected."""
+    """A client, as it has connected."""
 
     @property
     def listener_name(self) -> str: ...
 
     @property
     def advertised(self) -> Address:
-        """Of this node, for clients of that listener."""
+        """The address of this node, for clients of that listener."""
 
 
 class OtherNode(NamedTuple):
     node_id: int
     addresses: Mapping[str, Address]
-    """By the name of the listener."""
+    """The addresses by the name of the listener."""
     is_gone: bool = False
-    """It has ended a while ago, and may come back."""
+    """Whether it has ended a while ago; it may come back."""
 
 
 class NodeAddress(NamedTuple):
@@ -62,7 +62,7 @@ class NodeAddress(NamedTuple):
 
 
 def lists_nodes_that_are_gone(software_name: str, asks_for_nodes_alone: bool) -> bool:
-    """Whether Metadata lists them to this client: it could not find them otherwise."""
+    """Whether Metadata lists nodes that have ended to this client, which could not find them otherwise."""
     if software_name == _JAVA or software_name.startswith(_BY_LIBRDKAFKA):
         return not asks_for_nodes_alone
     return software_name in (_UNNAMED, _KAFKA_PYTHON)
@@ -74,7 +74,7 @@ class Nodes:
         self.others: Sequence[OtherNode] = ()
 
     def seen_by(self, client: Client) -> list[NodeAddress]:
-        """In the order of their ids."""
+        """Return the nodes that this client can reach, ordered by id."""
         name = client.listener_name
         found = [NodeAddress(self._node_id, *client.advertised)]
         found += [
@@ -86,7 +86,7 @@ class Nodes:
         return found
 
     def address(self, node_id: int, client: Client) -> Address | None:
-        """None if the node is not known, or not to clients of this listener."""
+        """Return the address of a node; None if it is unknown, or has no such listener."""
         if node_id == self._node_id:
             return client.advertised
         return next((each.addresses.get(client.listener_name) for each in self.others if each.node_id == node_id), None)

@@ -29,7 +29,7 @@ class SecurityState:
 
     def __init__(self) -> None:
         self.scram_credentials: dict[tuple[str, int], user_scram_credential_record.UserScramCredentialRecord] = {}
-        """By user and mechanism: 1 for SCRAM-SHA-256, 2 for SCRAM-SHA-512."""
+        """The credentials by user and mechanism: 1 for SCRAM-SHA-256, 2 for SCRAM-SHA-512."""
         self.acls: dict[UUID, access_control_entry_record.AccessControlEntryRecord] = {}
         self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.tokens: dict[str, delegation_token_record.DelegationTokenRecord] = {}

@@ -36,7 +36,7 @@ from oncelog.protocol.topics import INTERNAL_TOPICS, METADATA_TOPIC
 
 
 class LeaderListener(Protocol):
-    """Who works on partitions that this node leads: the coordinators, with the logs of their own topics."""
+    """A component that works on partitions which this node leads: a coordinator, with the logs of its own topic."""
 
     topic: str
 
@@ -91,7 +91,7 @@ class Topics:
         self._removal_watchers.append(on_removed)
 
     def watch_leaders(self, listener: LeaderListener) -> None:
-        """Tell `listener` which partitions of its topic this node loses and gains at run time."""
+        """Notify `listener` of the partitions of its topic that this node loses and gains at run time."""
         self._leader_listeners.append(listener)
         self.watch(listener.on_topic_changed)
 
@@ -111,7 +111,7 @@ class Topics:
         known = {(METADATA_TOPIC, 0)}
         for topic in self.all():
             known.update((topic.name, index) for index in range(topic.partition_count))
-            yield from self._open(topic, range(topic.partition_count), elements=0)  # nobody is served who would wait
+            yield from self._open(topic, range(topic.partition_count), elements=0)  # no request waits yet
         state.removed.clear()
         self._logs.begin_serving()
         unknown = storage.unknown_entries(known)
@@ -312,7 +312,7 @@ class Topics:
         return deleted
 
     def when_gone(self, name: str) -> Completion[None]:
-        """Completes once a topic of this name that is being deleted is gone, or nobody will ever know."""
+        """Completes once a topic of this name that is being deleted is gone, or the outcome stays unknown."""
         return self._deleting.get(name) or Completion.of(None)
 
     def _remove(self, topic: Topic, removal: Removal) -> Sliced[None]:
