@@ -1,14 +1,14 @@
-"""A group's offsets in the user's own SQL database, moved on in the transaction of what is written there.
+"""A group's offsets in the user's own SQL database, advanced in the transaction that writes the results there.
 
-A program that writes what it reads into a database cannot commit both at once: Kafka has the offsets, the database has
-the results. Here the database has both. A table of it says for each partition which offset comes next, and the
-transaction that writes the results of a batch moves it on by compare-and-set: from where the batch begins to where it
-ends, if it is still there. So a batch is in the database with its position, or neither is.
+A program that writes results into a database cannot commit them together with its offsets in Kafka. Here the database
+has both. A table has the next offset of each partition, and the transaction that writes the results of a batch advances
+it by compare-and-set: from where the batch begins to where it ends, if it is still there. So a batch is in the database
+with its position, or neither is.
 
-No fencing and no generation of the group is needed. A partition is a fixed sequence of records, so whoever starts at
-the offset in the table processes the same ones; of two instances that have the same partition for a while, the row
-lets one move on, and the other one's transaction is rolled back with all that it wrote. The broker is only read from:
-any Kafka will do.
+No fencing and no generation of the group is needed. A partition is a fixed sequence of records, so any instance that
+starts at the offset in the table processes the same ones; of two instances that have the same partition for a while,
+the row lets one advance, and the other one's transaction is rolled back with all that it wrote. The broker is only read
+from: any Kafka will do.
 
 `offsets` follows a consumer and its assignments, `batch` is a batch and its move, `table` the statements,
 `connections` the libraries that can execute them. None of the libraries is imported before a connection of it is used.

@@ -1,8 +1,8 @@
 """A batch of records, and the move of its positions in the user's transaction.
 
-Owns: what may be done with a batch, and what becomes of it at the end of its block. Does not own: the transaction,
-which is the user's; reading (`offsets`). Invariant: a batch counts as processed only if its block, which is around the
-transaction, has ended without an exception; else the table is asked again.
+Owns: the operations on a batch, and its outcome at the end of its block. Does not own: the transaction, which is the
+user's; reading (`offsets`). Invariant: a batch counts as processed only if its block, which is around the transaction,
+has ended without an exception; else the table is read again.
 """
 
 import logging
@@ -23,7 +23,7 @@ class SqlBatch(Sequence[Record[K, V]], Generic[K, V]):
     """Some records, processed once: `async with batch, <your transaction>: await batch.advance(connection)`.
 
     The block of the batch is around that of the transaction, so that it sees whether it was committed. An exception in
-    it is raised, and if the loop goes on, the same records come again; PositionMoved is not raised further.
+    it is raised, and if the loop continues, the same records come again; PositionMoved is not raised further.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class SqlBatch(Sequence[Record[K, V]], Generic[K, V]):
         self.records = records
         """The records, with the offsets behind them: `records.next_offsets`."""
         self.moves = moves
-        """From where to where each partition moves on."""
+        """The positions of each partition before and after the batch."""
         self.committed = False
         """True once the block has ended without an exception: the transaction was committed."""
         self.error: PositionMoved | None = None
@@ -105,7 +105,7 @@ class SqlBatch(Sequence[Record[K, V]], Generic[K, V]):
 
 
 class BlockingSqlBatch(Sequence[Record[K, V]], Generic[K, V]):
-    """As `SqlBatch`, for a consumer of `oncelog.sync`: `with batch, <your transaction>: batch.advance(connection)`."""
+    """`SqlBatch` for a consumer of `oncelog.sync`: `with batch, <your transaction>: batch.advance(connection)`."""
 
     def __init__(self, batch: SqlBatch[K, V]) -> None:
         self._batch = batch
@@ -133,7 +133,7 @@ class BlockingSqlBatch(Sequence[Record[K, V]], Generic[K, V]):
 
     @property
     def moves(self) -> Mapping[TopicPartition, Move]:
-        """From where to where each partition moves on."""
+        """The positions of each partition before and after the batch."""
         return self._batch.moves
 
     @property

@@ -19,7 +19,7 @@ Connect = Callable[[], object]
 
 
 class Result(NamedTuple):
-    """What a statement returned: rows of a select, the number of rows of an update."""
+    """The result of a statement: the rows of a select, the number of rows of an update."""
 
     rows: Sequence[Any]
     row_count: int
@@ -30,7 +30,7 @@ class Library(NamedTuple):
 
     is_async: bool
     placeholder: str
-    """What a value is in a statement; {} is its place, from 1."""
+    """The placeholder of a value in a statement; {} is its number, from 1."""
     execute: Callable[[Any, str, Sequence[Value]], Awaitable[Result]]
     commits_alone: Callable[[Any], Awaitable[bool]]
     """Whether a statement that is executed now would be a transaction of its own."""
@@ -193,4 +193,4 @@ _LIBRARIES: Mapping[tuple[str, str], Library] = {
     ("sqlalchemy", "AsyncSession"): _SESSION._replace(is_async=True, begin="async with Session.begin():"),
     ("sqlite3", "Connection"): _SQLITE,
 }
-"""By the module and the name of a connection's class, or of one that it is derived from."""
+"""The libraries by the module and the name of a connection's class, or of one of its base classes."""

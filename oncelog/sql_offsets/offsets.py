@@ -6,7 +6,7 @@ how a batch ends (`batch`).
 Invariants
 - A partition is read from the table's position; without one, from a start that is written there before it is read.
 - A batch begins at the table's position as this instance last knew it, whatever markers and aborted records follow it.
-- After a block that was not committed the table is asked again, and the consumer moved to what it says.
+- After a block that was not committed the table is read again, and the consumer moved to its position.
 - A position that the log does not have any more, or not yet, is an error and not a skip.
 """
 
@@ -27,7 +27,7 @@ _RESETS = ("earliest", "latest", "error")
 
 
 class SqlConsumerOptions(TypedDict):
-    """What a consumer needs whose offsets are in a table."""
+    """The options of a consumer whose offsets are in a table."""
 
     group_id: str
     auto_offset_reset: Literal["error"]
@@ -70,7 +70,7 @@ class SqlOffsets:
         self._auto_offset_reset = auto_offset_reset
         self._consumer: Consumer[Any, Any] | None = None
         self._positions: dict[TopicPartition, int] = {}
-        """What the table says, as far as this instance knows, of the partitions that it reads."""
+        """The table's positions of the partitions that this instance reads, as far as it knows."""
         self._batch: SqlBatch[Any, Any] | None = None
 
     @property
@@ -116,7 +116,7 @@ class SqlOffsets:
         """Return an endless iterator of batches, as `Consumer.batches`, from where the table says.
 
         The iterator raises as that, and InvalidState if the last batch was not entered; NoOffsetForPartition, with the
-        statement that would go on, if records were deleted before they were processed, or the log ends before the
+        statement that would continue, if records were deleted before they were processed, or the log ends before the
         table's position. Raises ConfigError if the consumer has not `options`.
         """
         if isinstance(consumer, BlockingConsumer):
@@ -158,7 +158,7 @@ class SqlOffsets:
         try:
             records = await consumer.next_batch(max_records=max_records, max_wait_ms=max_wait_ms)
         except NoOffsetForPartition:
-            # The log has deleted what is next, or ends before it: the table is asked again once somebody has decided.
+            # The log has deleted the next record, or ends before it: a person decides, then the table is read again.
             known, self._positions = self._positions, {}
             await self._check(known)
             raise
@@ -241,13 +241,13 @@ class SqlOffsets:
             name, table = f"{place.topic}-{place.partition}", self._table.name
             if position < first[place]:
                 text = f"{name}: offsets {position} to {first[place] - 1} were deleted before they were processed"
-                hint = f"to go on without them: {self._table.set_statement(place, first[place])}"
+                hint = f"to continue without them: {self._table.set_statement(place, first[place])}"
                 raise NoOffsetForPartition(text, hint=hint)
             if position > ends[place]:
                 text = f"{name}: {table} has processed it up to {position}, and the log ends at {ends[place]}"
                 cause = "the topic was made again, or its cluster has lost records"
                 places = f"its beginning, or with {ends[place]} from its end"
-                hint = f"{cause}; to go on from {places}: {self._table.set_statement(place, first[place])}"
+                hint = f"{cause}; to continue from {places}: {self._table.set_statement(place, first[place])}"
                 raise NoOffsetForPartition(text, hint=hint)
 
     def _required_consumer(self) -> Consumer[Any, Any]:

@@ -41,7 +41,7 @@ _MOVE = (
 class PositionMoved(AbortableError):
     """The table's position is not where the batch begins: another instance has processed the batch, or an earlier
     transaction of this one was rolled back. Nothing was written. The block of the batch does not raise it further; the
-    loop goes on at the table's position."""
+    loop continues at the table's position."""
 
     default_hint = "let it leave your transaction, which rolls it back, and the batch's block"
 
@@ -71,7 +71,8 @@ class OffsetsTable:
             await self._check_owner(library, connection)
 
     async def _check_owner(self, library: Library, connection: object) -> None:
-        """A table that somebody else has made first could run code of theirs in the program's transactions."""
+        """Raise ConfigError for a table of an untrusted owner: it could run that owner's code in the program's
+        transactions."""
         from oncelog.broker.storage.postgres.owners import question, stranger_of, table_named
 
         place = await self._execute(library, connection, _PLACE, self.name)
@@ -108,7 +109,7 @@ class OffsetsTable:
         return await library.execute(connection, Template(statement).substitute(places, table=self.name), values)
 
     def set_statement(self, place: TopicPartition, next_offset: int) -> str:
-        """Return the statement by which somebody who knows better sets a position."""
+        """Return the statement by which a person sets a position."""
         group_id, topic = self._group_id.replace("'", "''"), place.topic
         where = f"group_id = '{group_id}' and topic = '{topic}' and partition_index = {place.partition}"
         return f"update {self.name} set next_offset = {next_offset} where {where}"
