@@ -102,7 +102,7 @@ def _showing(reader: Reader, renderer: Renderer, path: str, page: Page) -> Show:
         except EXPECTED as error:
             if status_of(error) != UNREACHABLE:
                 return _trouble(renderer, error)
-            # The stream goes on asking, and shows the page once it can.
+            # The stream keeps asking, and shows the page once it can.
             status, content = UNREACHABLE, renderer.part("trouble", trouble_of(error))
         return HTMLResponse(renderer.page(title, content, section=page.section, live_url=live_url), status)
 
@@ -169,7 +169,7 @@ def _aborting(reader: Reader, renderer: Renderer, read_only: bool) -> Show:
 
 def _producing(reader: Reader, renderer: Renderer, no_writing: str) -> Show:
     async def produce(request: Request) -> Response:
-        """What was typed is shown again with what is wrong with it."""
+        """Write the record of the form; on an error show the form again, as it was typed, with the error."""
         if no_writing:
             return _trouble(renderer, ReadOnly(no_writing))
         form = Query({})

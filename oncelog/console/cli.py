@@ -57,7 +57,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
     "--faults",
     "faults_address",
     metavar="HOST:PORT",
-    help="The broker's oncelog.admin.listen: hold transactions at a step, and let them go on.",
+    help="The broker's oncelog.admin.listen: hold transactions at a step, and let them continue.",
 )
 @click.option(
     "--faults-token-file",
@@ -70,7 +70,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str) ->
 @click.option(
     "--allow-produce",
     is_flag=True,
-    help="Write records and hold steps for whoever reaches the console; else only if this machine alone does.",
+    help="Write records and hold steps for everyone who reaches the console; else only if this machine alone does.",
 )
 @click.option(
     "--allow-host",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from oncelog.console.query import BadQuery, Query
 
 KINDS: Mapping[str, str] = {"text": "text", "json": "JSON", "null": "null, a tombstone"}
-"""What a value may be, and its words in the form."""
+"""The kinds of a value, and their words in the form."""
 
 
 @dataclass(frozen=True, slots=True)

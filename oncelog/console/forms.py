@@ -15,7 +15,7 @@ _MOST_FIELDS = 32
 
 
 async def form_of(request: Request) -> Query:
-    """Return the fields of a form; a browser writes line ends as CR LF, and whoever types means LF. Raises BadQuery."""
+    """Return the fields of a form, with LF for the CR LF that browsers write. Raises BadQuery."""
     data = bytearray()
     async for chunk in request.stream():
         data += chunk

@@ -1,4 +1,4 @@
-"""Steps of a transaction at which the broker can be held, and let go on: through its port for faults.
+"""Steps of a transaction at which the broker can be held, and released again: through its port for faults.
 
 Owns: the steps that have words here, what holds them now. Does not own: rules and points (`oncelog.faults`), who may
 (`security`). Rules that others have planted are counted, and left alone.
@@ -28,7 +28,7 @@ class Step:
     name: str
     title: str
     words: str
-    """What has happened there, and what has not."""
+    """The state of the transaction there: which steps have happened, and which have not."""
     point: Point
     api: ApiKey | None = None
 
@@ -65,18 +65,18 @@ STEPS = (
         "decided",
         "decided, without a marker",
         "The decision is logged, PrepareCommit or PrepareAbort, and cannot change. The marker of each partition is "
-        "held, and may go on alone: read_committed readers of the others wait.",
+        "held, and may be released alone: read_committed readers of the others wait.",
         Point.MARKER,
     ),
     Step(
         "marked",
         "marked, not complete",
-        "The marker is in its partition, whose readers go on. The coordinator does not know yet: no CompleteCommit or "
-        "CompleteAbort is logged.",
+        "The marker is in its partition, whose readers continue. The coordinator does not know yet: no CompleteCommit "
+        "or CompleteAbort is logged.",
         Point.MARKER_WRITTEN,
     ),
 )
-"""In the order in which a transaction comes by."""
+"""The steps, in the order in which a transaction reaches them."""
 _BY_NAME = {each.name: each for each in STEPS}
 
 
@@ -87,7 +87,7 @@ class HeldStep:
     number: int
     step: Step
     transactional_id: str | None
-    """None for all."""
+    """The transactional id; None for all."""
     held: tuple[str, ...]
 
 
@@ -134,11 +134,11 @@ class Holder:
             await self._ask(lambda: self._client.plant(step.rule(of)))
 
     async def let_one_on(self, number: int) -> None:
-        """Let what a rule has held for longest go on; the rule stays."""
+        """Release the request or marker that a rule has held for longest; the rule stays."""
         await self._ask(lambda: self._client.release(number, 1))
 
     async def let_all_on(self, number: int) -> None:
-        """Let everything go on that a rule holds, and hold nothing more."""
+        """Remove a rule, and release everything that it holds."""
         await self._ask(lambda: self._client.remove(number))
 
     async def _ask(self, call: Callable[[], _T]) -> _T:

@@ -2,7 +2,7 @@
 
 Owns: when a page is rendered again, and what is sent. Does not own: what it shows (`pages`).
 The first event of a stream is the page as it is; then one a second, if it has changed. If the cluster cannot be asked,
-an event `trouble` says why, and the stream goes on asking. A browser that hides the page closes its stream, and one
+an event `trouble` says why, and the stream keeps asking. A browser that hides the page closes its stream, and one
 whose stream ends opens another: so a stream has no state that matters.
 """
 

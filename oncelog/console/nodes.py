@@ -1,9 +1,9 @@
-"""What each node of several does, and who has taken over from whom: pure.
+"""The roles of several nodes, and their take-overs: pure.
 
-Owns: what a broker's description of its quorum means for its nodes, the take-overs that were seen. Does not own:
+Owns: the meaning of a broker's description of its quorum for its nodes, the take-overs that were seen. Does not own:
 requests (`reading`), markup (`overview.html`).
-Only an oncelog broker that is one of several says since when it leads. A quorum of Apache Kafka's has controllers that
-may be no brokers, and brokers that follow without standing by: nothing is said of it.
+Only an oncelog broker that is one of several says since when it leads. A quorum of Apache Kafka has controllers that
+may be no brokers, and brokers that follow without standing by: nothing is shown of it.
 """
 
 from collections import deque
@@ -18,15 +18,15 @@ _MOST_TAKEOVERS = 20
 @dataclass(frozen=True, slots=True)
 class NodeRole:
     word: str
-    """What it does: `leads`, `stands by`, `starts`, `gone`."""
+    """Its role: `leads`, `stands by`, `starts`, `gone`."""
     led_ms: int | None = None
-    """For how long it has led."""
+    """The time for which it has led."""
     epoch: int = -1
-    """In which it leads."""
+    """The epoch in which it leads."""
     reason: str = ""
     """Why it leads."""
     silent_ms: int | None = None
-    """How long ago it was heard of."""
+    """The time since the leader last saw it."""
     rounds_behind: int = -1
     has_metadata: bool = False
     """Whether it has the whole metadata log."""
@@ -44,8 +44,7 @@ class Takeover:
 
 
 class Takeovers:
-    """Those that happened between two looks of this console, the newest first. A node that is alone takes over from
-    nobody, however often it starts."""
+    """The take-overs between two looks of this console, the newest first. Restarts of a node that is alone are none."""
 
     def __init__(self) -> None:
         self._last: QuorumDescription | None = None
@@ -78,7 +77,7 @@ def _is_alone(before: QuorumDescription, after: QuorumDescription) -> bool:
 
 
 def roles_of(node_ids: Collection[int], quorum: QuorumDescription, now_ms: int) -> Mapping[int, NodeRole]:
-    """Return what each of these nodes does; nothing of one that is alone, or of a broker that is not ours."""
+    """Return the roles of these nodes; none for a node that is alone, or for a broker that is not ours."""
     leader = _leader_of(quorum)
     if leader is None or not {leader.node_id} < {*node_ids}:
         return {}

@@ -160,7 +160,7 @@ def _cell(batch: RawBatch) -> Cell:
 
 def better_start(window: Window, wanted_count: int) -> int:
     """Return where to read instead so that the window shows about `wanted_count` batches up to the end, within its
-    limit of bytes; its own start if that is as good as the window can tell."""
+    limit of bytes; its own start if the window shows nothing better."""
     start, end = window.start_offset, window.bounds.high_watermark
     if not window.cells or start >= end:
         return start

@@ -3,7 +3,7 @@
 Owns: the criteria, paths into JSON, the limits of one look. Does not own: reading batches (`reading`), fates
 (`partition_map`), how a message is shown (`messages`).
 Invariant: a look opens batches one after the other, and ends with the first that exceeds a limit; it says how far it
-got, and the next one goes on there. So a search of any topic costs its broker and this console one bounded step at a
+got, and the next one continues there. So a search of any topic costs its broker and this console one bounded step at a
 time.
 """
 
@@ -35,14 +35,14 @@ Step = str | int | None
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a message must have, all of it; what is empty asks nothing."""
+    """The criteria that a message must all fulfil; an empty one is fulfilled by any."""
 
     text: str = ""
-    """In the key, the value, or a header, in capitals or not."""
+    """A text in the key, the value, or a header, in capitals or not."""
     path: tuple[Step, ...] = ()
-    """Where the value, as JSON, must have something."""
+    """A path that the value, as JSON, must have."""
     value: str = ""
-    """What it must have there: a text, or JSON."""
+    """The value at the path: a text, or JSON."""
     state: State | None = None
 
     @property
@@ -128,7 +128,7 @@ def _is_json(text: str, found: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was found in a part of a partition: its offsets from `first_offset` to before `next_offset`."""
+    """The result for a part of a partition: its offsets from `first_offset` to before `next_offset`."""
 
     place: TopicPartition
     first_offset: int
@@ -142,7 +142,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a search goes on: at which of its partitions, and from which offset; None is the start of its log."""
+    """The place where a search continues: one of its partitions, and an offset; None is the start of its log."""
 
     index: int = 0
     offset: int | None = None
@@ -154,7 +154,7 @@ class Search:
 
     looks: Sequence[Look]
     goes_on: Position | None
-    """None where everything was looked through."""
+    """The place of the next look; None where everything was searched."""
 
     @property
     def found_count(self) -> int:

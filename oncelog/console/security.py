@@ -6,8 +6,8 @@ Owns: which requests are answered, and the headers of each response. Does not ow
   to this machine, can read what is here (DNS rebinding).
 - A POST must come from a page of this console: its Origin has the same host. Without an Origin it is refused, as is one
   that the browser itself calls cross-site.
-- Records are written for whoever has started the console, not for all whom a proxy or a network lets in: unless the
-  command line says so.
+- Records are written only for the person who has started the console, not for all whom a proxy or a network lets in,
+  unless the command line says so.
 - Content-Security-Policy: no script and no style but our own files, nothing inline, no frame, forms to us alone.
 """
 
@@ -59,7 +59,7 @@ class Guard:
 
 def no_writing_of(host: str, allowed_hosts: Collection[str]) -> str:
     """Return why a console that listens on this address needs --allow-produce to write records and to hold steps; empty
-    if it does not. A name that is allowed is that of a proxy, for others than whoever has started it."""
+    if it does not. An allowed name is that of a proxy, through which other people may come."""
     if allowed_hosts:
         return "this console writes no records and holds no step: it has --allow-host, and no --allow-produce"
     if not ip_address(host.partition("%")[0]).is_loopback:

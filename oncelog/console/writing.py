@@ -1,10 +1,10 @@
-"""What this console writes: records, and transactions that wait for a person to end them.
+"""Writing from this console: records, and transactions that wait for a person to end them.
 
-Owns: the console's producers, the transactions that it has open, how many there may be. Does not own: what a person has
+Owns: the console's producers, the transactions that it has open, and their limit. Does not own: the form as it was
 typed (`drafts`), who may write (`security`).
 Invariants
-- Nothing waits for a person, or for a broker that holds a request: what takes longer than a page may goes on by itself,
-  and is looked at again.
+- No page waits for a person, or for a broker that holds a request: work that takes longer than a page may continues in
+  the background, and the next page shows its result.
 - Each transaction has a producer of its own, so that one of the same id fences those before it, as a new instance of a
   program would. It is closed once its transaction has ended.
 """
@@ -57,7 +57,7 @@ class OwnTransaction:
 
     @property
     def state(self) -> str:
-        """As the client has it: "open", "committing", "committed", "fenced", ..."""
+        """The client's state of it: "open", "committing", "committed", "fenced", ..."""
         return self.transaction.state
 
     @property
@@ -217,7 +217,7 @@ class Writer:
         """Wait for the task as long as a page may, and keep it until it is done."""
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it is looked at, whoever waits
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved, even if no page waits
         await asyncio.wait((task,), timeout=_LOOK_S)
 
     async def _close(self, own: OwnTransaction) -> None:
