@@ -47,7 +47,7 @@ class OncelogDataSource(DataSource):
         options = _checked(parse(self.options, "readStream"), schema)
         if find_spec("pyspark.sql.streaming.datasource") is None:
             raise OptionError(
-                f"readStream needs pyspark 4.2 or later, and this is {version}: before, Spark does not tell a source "
+                f"readStream needs pyspark 4.2 or later, and this is {version}: before, Spark does not pass a source "
                 "in Python where a batch begins, and no loss would be seen. spark.read and every way of writing work"
             )
         from oncelog.pipeline.source.stream_reader import OncelogStreamReader

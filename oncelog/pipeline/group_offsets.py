@@ -15,7 +15,7 @@ from oncelog.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
-    """What a group commits behind a batch."""
+    """The offsets that a group commits behind a batch."""
 
     group_id: str
     offsets: Mapping[TopicPartition, int]
@@ -38,7 +38,7 @@ class GroupOffsets:
         """Return the error for a group that has members."""
         return ConfigError(
             f"commitGroup={self.group_id!r}: the group has {members}",
-            hint="name a group that no consumer joins: it would go on at the offsets of this query",
+            hint="name a group that no consumer joins: it would continue at the offsets of this query",
         )
 
 
@@ -58,8 +58,8 @@ def group_offsets(group_id: str, ends: Sequence[StreamOffset]) -> GroupOffsets:
 async def checked(bootstrap_servers: str, reach: AdminOptions, wanted: GroupOffsets) -> dict[TopicPartition, int]:
     """Return the offsets that are of topics of this cluster.
 
-    Raises KafkaError, and ConfigError if there are none, or if the group has members: these would go on at the query's
-    offsets after their next rebalance, and a broker refuses no transaction for that.
+    Raises KafkaError, and ConfigError if there are none, or if the group has members: these would continue at the
+    query's offsets after their next rebalance, and a broker refuses no transaction for that.
     """
     async with Admin(bootstrap_servers, **reach) as admin:
         present = await admin.list_topics(include_internal=True)

@@ -136,7 +136,7 @@ OPTIONS = (
         ("write",),
         output_name,
         None,
-        "Tells writes of one `runId` apart that go to one topic, or to the topics that their rows name. Default: the "
+        "Distinguishes writes of one `runId` to one topic, or to the topics that their rows name. Default: the "
         "topic, or `rows` without the option `topic`.",
     ),
     Option(

@@ -38,7 +38,7 @@ class SourceProgress:
     aborted: int | None
     """The number of records of aborted transactions that were skipped."""
     waiting: tuple[Waiting, ...] = ()
-    """What waits behind open transactions, which `lag` does not count, where that is so for some seconds."""
+    """The records that have waited behind open transactions for some seconds, which `lag` does not count."""
 
 
 @dataclass(frozen=True, slots=True)

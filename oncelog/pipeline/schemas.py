@@ -19,7 +19,7 @@ from oncelog.schemas.registry import Schema, SchemaNotFound, SchemaRegistry
 
 Mode = Literal["FAILFAST", "PERMISSIVE"]
 _BAD = (NotFramed, FormatError, SchemaNotFound)
-"""What is wrong with a record, not with the registry."""
+"""Errors of a record, rather than of the registry."""
 
 
 def from_registry(
@@ -139,7 +139,8 @@ class _Encoder:
 
 @cache
 def _parsed_of(_url: str) -> dict[tuple[Schema, str | None], Format]:
-    """What this process has parsed of a registry: the functions come anew with each task, and processes stay."""
+    """Return the cache of a registry's parsed schemas in this process: each task unpickles the functions, but processes
+    stay."""
     return {}
 
 

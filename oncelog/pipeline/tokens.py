@@ -27,12 +27,12 @@ _PATIENCE_S = 10
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """A file with a token, read for each login: whoever renews the token replaces the file."""
+    """A file with a token, read for each login: to renew the token, replace the file."""
 
     path: str
 
     async def __call__(self) -> str:
-        """Raises AuthenticationFailed, with what is wrong with the file."""
+        """Read the token. Raises AuthenticationFailed, with what is wrong with the file."""
         try:
             return (await asyncio.to_thread(Path(self.path).read_text, encoding="ascii")).strip()
         except OSError as error:
@@ -43,7 +43,7 @@ class TokenFile:
 
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
-    """An endpoint that gives a token to whoever knows a client's secret, asked for each login."""
+    """An endpoint that gives out tokens for a client's secret, asked for each login."""
 
     url: str
     client_id: str
@@ -51,7 +51,7 @@ class TokenEndpoint:
     scope: str = ""
 
     async def __call__(self) -> str:
-        """Raises AuthenticationFailed, with what the endpoint answered."""
+        """Fetch a token. Raises AuthenticationFailed, with the endpoint's answer."""
         return await asyncio.to_thread(self._ask)
 
     def _ask(self) -> str:
@@ -72,7 +72,7 @@ class TokenEndpoint:
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """The secret goes to nobody but the endpoint."""
+    """Follows no redirect, so that the secret is sent to the endpoint alone."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -164,7 +164,7 @@ def _read_back(console: Console, bootstrap: str) -> tuple[Seen, Seen, Published,
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was computed from the file, what was read back, and what was done in between."""
+    """The totals computed from the file, the records read back, and the events in between."""
 
     expected: Totals
     committed: Seen

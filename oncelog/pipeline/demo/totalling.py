@@ -23,7 +23,7 @@ _JOB = "oncelog.pipeline.demo.job"
 
 @dataclass(slots=True)
 class Totalling:
-    """What happened to the micro-batches."""
+    """The outcome of the micro-batches."""
 
     published: list[int] = field(default_factory=list)
     skipped: list[int] = field(default_factory=list)

@@ -1,8 +1,8 @@
 """The ledger as plain Structured Streaming: four queries, each with a checkpoint of its own.
 
 Owns: the session, what is read from where and written to where, and the command line. Does not own: what is computed
-(`transforms`, `records`). Invariant: a query that is stopped at any moment and started again on its checkpoint goes on
-as if nothing had happened; what runs this program need only run it again.
+(`transforms`, `records`). Invariant: a query that is stopped at any moment and started again on its checkpoint
+continues as if nothing had happened; to recover, run this program again.
 
 `python -m oncelog.pipeline.ledger.job --help`, or the same file with `spark-submit`.
 """

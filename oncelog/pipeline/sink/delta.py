@@ -63,7 +63,7 @@ class TableOptions:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """What the driver decided for the tasks of one table."""
+    """The driver's decisions for the tasks of one table."""
 
     uri: str
     storage_options: dict[str, str]
@@ -100,7 +100,7 @@ class TableBatch:
 
 
 def prepare_delta(rows: Any, location: str, options: TableOptions, app_id: str, batch_id: int) -> Commit | None:
-    """As `table_files.Prepare`. Raises what `prepare` raises."""
+    """Prepare the batch, as `table_files.Prepare`. Raises as `prepare`."""
     batch = prepare(rows, location, app_id, batch_id, options)
     return None if batch is None else partial(commit, batch)
 

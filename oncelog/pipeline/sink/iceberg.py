@@ -8,7 +8,7 @@ Invariants
 - A property of the table, `oncelog.applied.APP_ID`, has the number of the last batch, and is written in the commit that
   adds its files. Snapshots have it in their summary, too, for people and other tools, but snapshots expire.
 - A commit is refused if another has come between, and then the decision is made again. pyiceberg would repeat a refused
-  commit on top of the other one by itself, which doubles a batch that two drivers have: it is told not to.
+  commit on top of the other one by itself, which doubles a batch that two drivers have: that is turned off.
 - Files of an attempt that failed are in no snapshot; the removal of orphan files finds them.
 
 What tasks cannot part by themselves, partitions by anything but the values of columns, pyiceberg writes in the driver.
@@ -57,12 +57,12 @@ class IcebergOptions:
 
 @dataclass(frozen=True, slots=True)
 class IcebergPlan:
-    """What the driver decided for the tasks of one table."""
+    """The driver's decisions for the tasks of one table."""
 
     location: str
-    """Where its data files are."""
+    """The location of its data files."""
     properties: dict[str, str]
-    """How pyiceberg reaches them."""
+    """pyiceberg's properties for access to them."""
     schema: Any
     """The table's schema, as pyarrow has it."""
     partition_by: tuple[str, ...]
@@ -77,8 +77,8 @@ class IcebergFile:
 
 
 def prepare(rows: Any, identifier: str, options: IcebergOptions, app_id: str, batch_id: int) -> Commit | None:
-    """As `table_files.Prepare`. Creates the table. Raises IcebergMissing, MarkerMismatch if the table is ahead of the
-    batch, TableMismatch, FilesLost, and pyiceberg's errors."""
+    """Prepare the batch, as `table_files.Prepare`, and create the table unless it exists. Raises IcebergMissing,
+    MarkerMismatch if the table is ahead of the batch, TableMismatch, FilesLost, and pyiceberg's errors."""
     wanted = _arrow_schema(rows)
     table = _load(identifier, wanted, options)
     if _is_applied(table, identifier, app_id, batch_id):

@@ -194,8 +194,9 @@ async def read_marker(
 async def read_run_marker(
     bootstrap_servers: str, topic: str, sink_id: str, former_id: str, reach: AdminOptions = NO_SECURITY
 ) -> tuple[Marker | None, int]:
-    """The same for a batch write, which has no hint. Raises MarkerMismatch also for the marker of an earlier version,
-    which has the runId alone as key, `former_id`; an id with a slash makes either key look like the other."""
+    """Return the marker of a batch write, which has no hint, and its offset. Raises MarkerMismatch also for the marker
+    of an earlier version, whose key is the runId alone, `former_id`; an id with a slash makes either key look like the
+    other."""
     records = await read_records(bootstrap_servers, topic, reach)
     found = {
         key: (Marker.decode(records[key].value or b""), records[key].offset)

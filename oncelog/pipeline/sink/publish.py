@@ -115,7 +115,7 @@ class SinkSettings:
     former_id: str = ""
     """The key under which an earlier version left the marker of a batch write."""
     title: str = ""
-    """What a person knows the sink by: the runId of a batch write."""
+    """The sink's name for people: the runId of a batch write."""
 
     def producer_options(self) -> dict[str, Any]:
         # What tasks have compressed is sent as it is.

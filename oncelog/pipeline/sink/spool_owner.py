@@ -23,7 +23,7 @@ _PROC = Path("/proc")
 
 
 def claim(directory: str) -> None:
-    """Note in a spool that it is this driver's; nothing where processes cannot be told apart (there is no /proc)."""
+    """Note in a spool that it is this driver's; nothing where processes cannot be identified (there is no /proc)."""
     with suppress(OSError):
         written = Path(directory, f"{_OWNER}.{uuid4().hex}")
         written.write_text(json.dumps(_driver()))

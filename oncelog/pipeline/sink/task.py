@@ -23,7 +23,7 @@ _ROWS_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What the driver decided for the tasks of one output."""
+    """The driver's decisions for the tasks of one output."""
 
     name: str
     bootstrap_servers: str
@@ -56,7 +56,7 @@ def encode_task(plan: TaskPlan, rows: Iterable[Any]) -> TaskOutput:
 
 
 class _Task:
-    """What is kept from one piece of the rows to the next."""
+    """The state of a task from one piece of the rows to the next."""
 
     def __init__(self, plan: TaskPlan) -> None:
         from oncelog.pipeline.sink.encoding import Packer

@@ -92,13 +92,13 @@ def refusal(losses: list[Loss]) -> DataLost:
     what = "; ".join(loss.sentence for loss in losses)
     known = [loss.count is not None for loss in losses]
     if all(known):
-        told = "the loss is counted in the checkpoint's offsets"
+        record = "the loss is counted in the checkpoint's offsets"
     elif any(known):
-        told = "the loss is logged, and counted in the checkpoint's offsets where its size is known"
+        record = "the loss is logged, and counted in the checkpoint's offsets where its size is known"
     else:
-        told = "the loss is logged; how many records it was cannot be known"
+        record = "the loss is logged; the number of lost records is unknown"
     return DataLost(
-        f"{what}. Nothing was read. To continue with what there is, set failOnDataLoss=false: {told}. To read "
+        f"{what}. Nothing was read. To continue with what there is, set failOnDataLoss=false: {record}. To read "
         "everything that there is again, start with a new checkpointLocation"
     )
 

@@ -28,7 +28,7 @@ _GONE = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_ID)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What reading the offsets [start, end) of a partition took."""
+    """The cost of reading the offsets [start, end) of a partition."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class Reading:
     end: int
     records: int
     bytes: int
-    """The bytes fetched, also of what was not shown."""
+    """The bytes fetched, of skipped records too."""
     aborted: int
     """The number of records of aborted transactions that were skipped."""
 

@@ -1,8 +1,8 @@
 """Spark's stream reader: what it calls to plan the micro-batches of a query and to read them.
 
-Owns: what Spark calls, and when. Does not own: the plan (`stream`), what a task does (`readers`). Spark tells a source
-in Python where a batch begins, and how much it may be, from 4.2 on (admission control): without that no loss behind a
-checkpoint could be found before the batch is planned.
+Owns: the methods that Spark calls, and their order. Does not own: the plan (`stream`), a task's work (`readers`). From
+4.2 on Spark passes a source in Python the begin of a batch, and its limits (admission control): without that no loss
+behind a checkpoint could be found before the batch is planned.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """What waits behind open transactions: records between the last stable offset and the high watermark.
 
-A read_committed reader stops at the last stable offset, and lag is counted up to there: behind a transaction that
-nobody ends, committed records pile up while the lag is 0.
+A read_committed reader stops at the last stable offset, and lag is counted up to there: behind an abandoned
+transaction, committed records pile up while the lag is 0.
 
 Owns: how many records wait, for how long, for whose transaction, and what ends it (KIP-664). Does not own: when a
 stream is planned (`readers`), where this is shown (`progress`, `prometheus`, `tools.spark`). Invariants
@@ -40,7 +40,8 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits in one partition, and for whom. What is not known is None; `unknown` says why."""
+    """The records that wait in one partition, and the owner of the transaction. An unknown field is None; `unknown`
+    says why."""
 
     topic: str
     partition: int
@@ -48,7 +49,8 @@ class Waiting:
     records: int
     """The offsets from there to the high watermark: open, committed and aborted records, and markers."""
     for_ms: int | None = None
-    """For how long at least: since it was first seen or the transaction began, whichever is longer."""
+    """The least time that they have waited: since they were first seen or the transaction began, whichever is longer.
+    """
     transactional_id: str | None = None
     """The id whose transaction is the first there: readers continue when it ends."""
     producer_id: int | None = None
@@ -166,10 +168,10 @@ class Watch:
         self._since: dict[tuple[TopicPartition, int], int] = {}
         """The time when a last stable offset was first seen before the high watermark."""
         self._described: dict[tuple[TopicPartition, int], tuple[int, Waiting]] = {}
-        """What was last found about it, and when."""
+        """The newest description of each, and when it was made."""
         self._warned: set[tuple[TopicPartition, int]] = set()
         self.waiting: tuple[Waiting, ...] = ()
-        """What waited when this last looked."""
+        """The waiting records of the last look."""
 
     def look(self, partitions: Collection[TopicPartition], *, at_once: bool = False) -> None:
         """Look, unless that was done just now. With `at_once`, do not wait to see whether anything stands still."""
