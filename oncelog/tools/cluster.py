@@ -120,7 +120,7 @@ async def alter(session: Session, levels: dict[str, int], downgrade: bool, dry_r
 def status(dsn: Dsn | None, schema: str, as_json: bool) -> None:
     """Show which node leads, and which stand by.
 
-    For a cluster in PostgreSQL. It reads the tables, and needs no broker to respond. Exits with 1 if nobody leads.
+    For a cluster in PostgreSQL. It reads the tables, and needs no broker to respond. Exits with 1 if no node leads.
     """
     from oncelog.tools.nodes import hint_of, status_of
 

@@ -1,7 +1,7 @@
-"""The nodes of a cluster that is in PostgreSQL: what they do, and the wish that another one leads.
+"""The nodes of a cluster in PostgreSQL: their states, and a change of leader on an operator's wish.
 
-Owns: what the rows of the tables mean to an operator, which node may be wished for, how a wish is waited for. Does not
-own: the rows (`broker.storage.shared.tables`), who takes the lease and when (`storage.shared.lease`), options and
+Owns: the meaning of the tables' rows for an operator, which node may lead next, how a wish is waited for. Does not own:
+the rows (`broker.storage.shared.tables`), which node takes the lease and when (`storage.shared.lease`), options and
 printing (`cluster`).
 Invariant: nothing here takes a lease. A wish that was not fulfilled in time is withdrawn.
 """
@@ -38,7 +38,7 @@ START_ANOTHER = "start another with `oncelog serve --storage DSN --node-id NUMBE
 
 
 class CannotStepDown(Exception):
-    """Nobody leads in the place of the leader; the message says why, and what to do."""
+    """No other node can take over; the message says why, and what to do."""
 
 
 class Cluster(NamedTuple):
@@ -51,7 +51,7 @@ class Cluster(NamedTuple):
 
     @property
     def leader(self) -> int:
-        """`NOBODY` if no node leads."""
+        """The node id of the leader; `NOBODY` if no node leads."""
         return self.lease.node_id if self.has_leader else NOBODY
 
 
@@ -69,11 +69,11 @@ class NodesTables:
         self._statements = statements
 
     async def look(self) -> Cluster:
-        """Raises OSError."""
+        """Read the lease and the nodes. Raises OSError."""
         return Cluster(await self._ask(LookAtLease()), await self._ask(LookAtNodes()))
 
     async def want(self, node_id: int) -> None:
-        """Raises OSError."""
+        """Ask the leader to give the lease to this node. Raises OSError."""
         await self._ask(WantLeader(node_id))
 
     async def _ask(self, statement: Statement[T]) -> T:
@@ -86,7 +86,7 @@ class NodesTables:
 
 @asynccontextmanager
 async def nodes_tables(dsn: str | None, schema: str) -> AsyncIterator[NodesTables]:
-    """`dsn` as in `Server`. Raises Unusable, OSError."""
+    """Connect to the tables; `dsn` is as in `Server`. Raises Unusable, OSError."""
     scheduler = LoopScheduler(asyncio.get_running_loop(), "nodes")
     server = Server(dsn, schema, LoopCoroutines(), scheduler)
     connection = await connect(server)
@@ -139,21 +139,21 @@ def state_of(row: NodeRow, cluster: Cluster) -> str:
 
 
 def hint_of(cluster: Cluster) -> str:
-    """What an operator may want to do about it."""
+    """Return advice for the operator; empty if all is well."""
     waiting = standing_by(cluster.seen.nodes)
     if not cluster.has_leader:
-        return "Nobody leads" + (": a node that stands by does in a moment." if waiting else f": {START_ANOTHER}.")
+        return "No node leads" + (": one that stands by does in a moment." if waiting else f": {START_ANOTHER}.")
     if not cluster.lease.is_attended:
         return "The leader has no connection to PostgreSQL: unless it has one soon, another node leads."
     return "" if waiting else f"No node stands by: {START_ANOTHER}."
 
 
 def successor_for(cluster: Cluster, to: int | None) -> int:
-    """The node to wish for: `to`, or the best. Raises CannotStepDown."""
+    """Return the node that is to lead: `to`, or the best successor. Raises CannotStepDown."""
     lease, seen = cluster
     if not cluster.has_leader:
         raise CannotStepDown(
-            f"nobody leads: a node that stands by takes over by itself; if there is none, {START_ANOTHER}"
+            f"no node leads: one that stands by takes over by itself; if there is none, {START_ANOTHER}"
         )
     if cluster.leader == NOBODY:
         raise CannotStepDown(f"the broker {lease.owner} leads, and knows of no other nodes: stop it instead")
@@ -180,7 +180,7 @@ async def step_down(tables: NodesTables, to: int | None, timeout_s: float) -> St
     before = await tables.look()
     successor = successor_for(before, to)
     if successor == before.leader:
-        await tables.want(NOBODY)  # whatever somebody has wished for before
+        await tables.want(NOBODY)  # an earlier wish ends
         return SteppedDown(successor, before.leader, before.lease.epoch, 0)
     await tables.want(successor)
     try:

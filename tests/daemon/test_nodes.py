@@ -103,7 +103,7 @@ def test_status_shows_who_leads_who_stands_by_and_who_has_gone(nodes: Nodes) -> 
     first.stop()
     done = nodes.command("status", nodes.dsn, "--schema", nodes.schema)
     assert done.exit_code == 1
-    assert "Nobody leads" in done.stdout
+    assert "No node leads" in done.stdout
 
 
 def test_the_leader_steps_down_for_the_node_that_is_asked(nodes: Nodes) -> None:
@@ -129,7 +129,7 @@ def test_what_cannot_be_is_refused_with_what_to_do(nodes: Nodes) -> None:
     assert "there is no node 7; known ids: 1" in nodes.refused("step-down", "--to", "7")
     assert nodes.ask("status")["wanted"] is None
     first.stop()
-    assert "nobody leads" in nodes.refused("step-down")
+    assert "no node leads" in nodes.refused("step-down")
     elsewhere = nodes.command("status", nodes.dsn, "--schema", "elsewhere")
     assert (elsewhere.exit_code, "name another one with --schema" in elsewhere.stderr) == (2, True)
     unreachable = nodes.command("status", "postgresql://somebody:secret@127.0.0.1:1/x")

@@ -1,4 +1,4 @@
-"""`oncelog outbox`: what SQL transactions of a PostgreSQL publish, written to Kafka, each event exactly once.
+"""`oncelog outbox`: events of SQL transactions in PostgreSQL, written to Kafka, each exactly once.
 
 An application calls `oncelog.produce(topic, key, value)` in its own SQL transaction. The event is in the write-ahead
 log, or in a table, if and only if that transaction commits. The relay reads them in the order of commits, and writes
@@ -6,12 +6,13 @@ whole SQL transactions in one Kafka transaction, together with the position at w
 the target. So whatever is killed, and whenever, an event and the position behind it are both there, or neither. It is
 the design of `oncelog copy` with a place in a database for an offset, and works with any Kafka.
 
-One way that data flows: a feed (`slot_feed`, `table_feed`) turns what the database has into `events`; `relay` takes
-them in transactions of `target`, with the position (`position`), and tells the feed what is durable there. `relaying`
-begins again from the target after anything that passes. `position` decides where a start continues, or why it must not.
+One way that data flows: a feed (`slot_feed`, `table_feed`) turns the database's messages and rows into `events`;
+`relay` writes them in transactions of `target`, with the position (`position`), and confirms to the feed what is
+durable there. After a failure that passes by itself `relaying` starts over from the target. `position` decides where a
+start continues, or why it must not.
 
-Invariants: one relay of a name writes (its transactional id is the name: a second one fences the first); the database
-is told that something may be forgotten only once Kafka has committed it and the position behind it, so the slot is
-never ahead of the position; a position is never guessed: what cannot be continued ends the relay with a sentence, and
-what `--go-on` does then is in it.
+Invariants: one relay of a name writes (its transactional id is the name: a second one fences the first); an event is
+confirmed to the database only once Kafka has committed it and the position behind it, so the slot is never ahead of the
+position; a position is never guessed: a relay that cannot continue ends with a message, which says what `--go-on` would
+do.
 """

@@ -35,7 +35,7 @@ _TABLE_RIGHTS = "\n  grant select, update, delete on oncelog.outbox to RELAY;"
 
 @click.group()
 def outbox() -> None:
-    """From SQL transactions of PostgreSQL to Kafka, each event exactly once."""
+    """Carry events of SQL transactions from PostgreSQL to Kafka, each exactly once."""
 
 
 def _keep(_context: click.Context, _parameter: click.Parameter, text: str) -> float | None:
@@ -148,8 +148,8 @@ async def run(
 ) -> Shown:
     """Relay what the database DSN publishes, until it is stopped.
 
-    It waits for a database or a broker that is away, and goes on where it was. It ends rather than leave something out:
-    with a sentence that says what happened and which command continues.
+    It waits for a database or a broker that is away, and continues where it was. It ends rather than leave something
+    out, with a message that says what happened and which command continues.
     """
     from oncelog.tools.outbox import sql
     from oncelog.tools.outbox.position import OutboxError
@@ -248,7 +248,7 @@ async def status(session: Session, dsn: str, name: str) -> Shown:
     """
     from oncelog.tools.outbox.status import status_of
 
-    return await _told(status_of(session, dsn, name))
+    return await _reported(status_of(session, dsn, name))
 
 
 @asks(outbox, question=lambda name, **_: f"Remove the relay {name}, and its position on the target?")
@@ -268,19 +268,19 @@ async def remove(session: Session, dsn: str, name: str, force: bool) -> Shown:
             done.append("the position on the target")
         return done
 
-    done = await _told(work())
+    done = await _reported(work())
     return Answer({"removed": done}) if session.as_json else Answer([{"removed": each} for each in done])
 
 
 def _attempt(work: Callable[[], Awaitable[T]]) -> T:
-    async def told() -> T:
-        return await _told(work())
+    async def reported() -> T:
+        return await _reported(work())
 
-    result: T = run_loop(told())
+    result: T = run_loop(reported())
     return result
 
 
-async def _told(work: Awaitable[T]) -> T:
+async def _reported(work: Awaitable[T]) -> T:
     """Ends the command with a sentence for what the database refuses."""
     from oncelog.tools.outbox.feed import text_of
     from oncelog.tools.outbox.position import OutboxError

@@ -21,7 +21,7 @@ class Event(NamedTuple):
     """A record that a SQL transaction publishes."""
 
     transaction: int
-    """Which SQL transaction, or batch of them: with `ordinal` the event's identity, which stays when it is read
+    """The SQL transaction, or the batch of them: with `ordinal` the event's identity, which stays when it is read
     again."""
     ordinal: int
     topic: str

@@ -1,4 +1,4 @@
-"""What the relay needs of a database: the interface of `slot_feed` and `table_feed`."""
+"""The interface of a database to the relay, which `slot_feed` and `table_feed` implement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ class FeedLost(Worded):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the database was asked for when it failed for a reason that is in the data: it may fail each time."""
+    """The place in the data at which the database failed because of the data: it may fail there each time."""
 
     name: str
-    """Which event it was, or which rows."""
+    """The event or the rows, in words."""
     way: str
-    """What to do, if it fails there again."""
+    """The advice, if it fails there again."""
     resume: Position | None = None
     """Where `--go-on` continues; None if it cannot pass it."""
     xid: int | None = None
@@ -34,9 +34,9 @@ class Backlog:
     """How much the database has that is not in Kafka."""
 
     size_bytes: int | None = None
-    """Of write-ahead log, which also has what is not of the outbox."""
+    """The size of the write-ahead log, which also has records that are not the outbox's."""
     rows: int | None = None
-    """Of the table."""
+    """The rows of the table."""
     held_bytes: int | None = None
     """How much log the server keeps for the slot."""
 
@@ -46,24 +46,24 @@ class Feed(Protocol):
     be opened again."""
 
     async def open(self, stored: Position | None, *, goes_on: bool, counts: bool) -> Position:
-        """Connect, and return where to continue; with `goes_on` past what is refused otherwise. `counts`: the database
-        keeps that a relay began. Raises OutboxError, and FeedLost."""
+        """Connect, and return where to continue; with `goes_on` also where that is refused otherwise. With `counts` the
+        database notes that a relay began. Raises OutboxError, and FeedLost."""
 
     async def keep_passed(self, place: Place) -> None:
-        """Keep the rows of what is passed by, which are in no topic. Raises FeedLost."""
+        """Keep the rows of events that are passed by, which are in no topic. Raises FeedLost."""
 
     async def start(self, position: Position) -> None:
-        """Begin to read there. Raises OutboxError, FeedLost."""
+        """Begin to read at the position. Raises OutboxError, FeedLost."""
 
     async def next(self, timeout_s: float) -> Sequence[Item]:
-        """Return what comes next: whole or in pieces, but each SQL transaction's events before its end, and not mixed
-        with another's. Nothing after `timeout_s`. Raises FeedLost."""
+        """Return the next events, whole transactions or pieces: each SQL transaction's events come before its end, and
+        not mixed with another's. Empty after `timeout_s`. Raises FeedLost."""
 
     async def on_stored(self, position: Position) -> None:
-        """Note that all before this is in Kafka, and may be forgotten. Raises FeedLost."""
+        """Note that all events before the position are in Kafka, and may be forgotten. Raises FeedLost."""
 
     async def backlog(self) -> Backlog:
-        """Raises FeedLost."""
+        """Return how much is not in Kafka yet. Raises FeedLost."""
 
     async def close(self) -> None:
         """Disconnect; never raises."""
@@ -73,8 +73,8 @@ _PASSING = ("", "08", "25", "28", "40", "53", "55", "57")
 """The classes of SQLSTATE that pass by themselves: none, a connection, a standby in the place of its primary, a
 password that is changed, a conflict, resources, a slot that is in use, a server that stops."""
 _OF_DATA = ("22", "54", "XX")
-"""The classes that say something of what is read: no value of its type, beyond PostgreSQL's limits, an internal
-error."""
+"""The classes of errors in the data that is read: no value of its type, beyond PostgreSQL's limits, an internal error.
+"""
 _STATEMENT = Place("the same statement", "the server's log has it; mend that, and start again")
 DELETION = Place(
     "the deletion of rows that are in Kafka",
@@ -83,8 +83,8 @@ DELETION = Place(
 
 
 def lost(error: BaseException, place: Place = _STATEMENT) -> FeedLost | OutboxError:
-    """Return what an error of the database is: one that passes by itself, or one that may stay, with its place; or a
-    statement that it will never take, for rights that are missing or a table that is gone."""
+    """Return the exception for an error of the database: FeedLost for one that passes by itself, and, with its place,
+    for one that may stay; OutboxError for a statement that always fails, as a right or a table is missing."""
     state = _class_of(error)
     if state == "42":
         return OutboxError(f"the database: {text_of(error)}")
@@ -92,12 +92,12 @@ def lost(error: BaseException, place: Place = _STATEMENT) -> FeedLost | OutboxEr
 
 
 def is_of_data(error: BaseException) -> bool:
-    """Return whether what was read may be to blame for an error of the database."""
+    """Return whether the data that was read may have caused an error of the database."""
     return _class_of(error) in _OF_DATA
 
 
 def is_unreadable(error: BaseException) -> bool:
-    """Return whether PostgreSQL has lost what it was to read: the others of these errors may be of what it writes."""
+    """Return whether PostgreSQL cannot read its own data: the other errors of data may also come from a write."""
     return _class_of(error) == "XX"
 
 
@@ -106,5 +106,5 @@ def _class_of(error: BaseException) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return what the database said, on one line."""
+    """Return the database's message, on one line."""
     return " ".join(str(error).split()) or type(error).__name__

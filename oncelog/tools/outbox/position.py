@@ -1,6 +1,6 @@
-"""How far a relay has come, and where a start continues, or why it must not.
+"""The position of a relay, and where a start continues, or why it must not.
 
-Owns: the position as a record of the target, and every rule of a start. Does not own: what is asked of the database
+Owns: the position as a record of the target, and every rule of a start. Does not own: the queries of the database
 (`slot_feed`, `table_feed`) and of the target. All of it is pure.
 
 A place of a slot is an LSN of the write-ahead log, a place of a table the number of a batch (`table_feed`). Places are
@@ -20,14 +20,14 @@ _GO_ON = "`oncelog outbox run --go-on`"
 
 
 def topic_of(name: str) -> str:
-    """Return the topic of a relay's position: compacted, one partition. Each has its own, so that nobody's open
-    transaction hides it."""
+    """Return the topic of a relay's position: compacted, one partition. Each relay has its own, so that no other
+    relay's open transaction hides it."""
     return f"{TOPIC_PREFIX}{name}"
 
 
 @dataclass(eq=False)
 class Worded(Exception):
-    """An error with a sentence, and with what else its kind knows."""
+    """An error with a message, and with the fields of its kind."""
 
     message: str
 
@@ -40,12 +40,12 @@ class OutboxError(Worded):
     """Raised if the relay cannot begin, or continue; the message says what happened and what to do."""
 
     resume: "Position | None" = None
-    """Where `--go-on` continues; None where nothing but what the message says can help."""
+    """Where `--go-on` continues; None where it cannot help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which history the places are of."""
+    """The history to which places belong."""
 
     system: str
     """The database system identifier: it is made with a data directory, and copied with one."""
@@ -53,7 +53,7 @@ class Origin:
     slot: int
     """Where the slot begins; 0 of a table. One that is made again begins elsewhere."""
     timeline: int
-    """Of the write-ahead log: a promotion or a restored backup begins another; 0 of a table."""
+    """The timeline of the write-ahead log: a promotion or a restored backup begins another; 0 of a table."""
     begins: int = 0
     """Where the timeline begins: two promotions of the same server may give it the same number."""
     generation: int = 0
@@ -67,9 +67,9 @@ class Position:
     origin: Origin
     place: int
     last_event: int
-    """The place of the last event that was written: behind it, places were passed that had none."""
+    """The place of the last event that was written; places behind it had no event."""
     time_ms: int = 0
-    """When the SQL transaction there was committed, or the database had nothing more."""
+    """When the SQL transaction there was committed, or the database was found to have nothing more."""
 
     def to_json(self) -> bytes:
         fields = {
@@ -88,7 +88,7 @@ class Position:
 
     @classmethod
     def of_json(cls, data: bytes) -> "Position":
-        """Raises OutboxError for what no relay wrote."""
+        """Parse a position. Raises OutboxError for a record that no relay wrote."""
         try:
             found = json.loads(data)
             if found["version"] != 1:
@@ -103,7 +103,7 @@ class Position:
 
 
 NOWHERE = Position(Origin("", "", 0, 0), 0, 0)
-"""Before a start."""
+"""The position of a relay before its start."""
 
 
 class Switch(NamedTuple):
@@ -115,21 +115,21 @@ class Switch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundSlot:
-    """What the database says of the slot."""
+    """A slot, as the database describes it."""
 
     name: str
     origin: Origin
     confirmed: int
-    """All before it was said to be in Kafka."""
+    """The place up to which everything was confirmed to be in Kafka."""
     history: Sequence[Switch] = ()
-    """The timelines before this one, of which the server comes."""
+    """The timelines before this one from which the server descends."""
     end: int | None = None
     """The end of its write-ahead log."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """What the database says of the table."""
+    """The table, as the database describes it."""
 
     origin: Origin
     last_batch: int
@@ -167,8 +167,8 @@ def start_at_slot(stored: Position | None, found: FoundSlot) -> Position:
     if found.confirmed > stored.place:
         raise OutboxError(
             f"the slot {found.name} was read up to {lsn_text(found.confirmed)} by something else, and the target has "
-            f"what was committed before {lsn_text(stored.place)}: what is between is in no slot any more, or it is "
-            f"the target that went back. {_GO_ON} continues behind it",
+            f"what was committed before {lsn_text(stored.place)}: the events in between are gone from the slot, or the "
+            f"target was reset. {_GO_ON} continues behind them",
             begin,
         )
     return replace(stored, origin=found.origin)
@@ -191,7 +191,7 @@ def _in_this_history(stored: Position, found: FoundSlot) -> Position:
 
 def _parted(origin: Origin, found: FoundSlot) -> int | None:
     """Return where the history of a position and the server's part; None if the server is where the position is. Raises
-    OutboxError if the server does not come of it."""
+    OutboxError if the server does not descend from it."""
     begins = 0
     for timeline, end in (*found.history, Switch(found.origin.timeline, -1)):
         if timeline == origin.timeline:
@@ -200,9 +200,9 @@ def _parted(origin: Origin, found: FoundSlot) -> int | None:
             return None if end < 0 else end
         begins = end
     raise OutboxError(
-        f"the server is on timeline {found.origin.timeline} of its write-ahead log, which does not come of timeline "
-        f"{origin.timeline}, of which the position is: it is a primary of before a failover, or another copy. Name the "
-        f"primary that applications write to"
+        f"the server is on timeline {found.origin.timeline} of its write-ahead log, which does not descend from "
+        f"timeline {origin.timeline} of the position: it is the primary of before a failover, or another copy. Name "
+        "the primary that applications write to"
     )
 
 

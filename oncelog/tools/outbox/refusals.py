@@ -30,7 +30,7 @@ on conflict do nothing"""
 _WHOLE: LiteralString = "source.key, source.value, source.headers"
 _BARE: LiteralString = "null, null, null"
 _dumps = partial(json.dumps, ensure_ascii=False)
-"""As text, since PostgreSQL takes an escape such as `\\u00fc` only if its database is UTF8."""
+"""Writes JSON without escapes: PostgreSQL takes one such as `\\u00fc` only if its database is UTF8."""
 REASON, WANTED = "oncelog.outbox.reason", "oncelog.outbox.topic"
 """The headers of a refused event: why, and for which topic it was."""
 

@@ -1,12 +1,12 @@
 """One life of a relay: from the position that the target knows, in transactions, until something fails.
 
-Owns: what is in a Kafka transaction, in which order, when the position alone is stored. Does not own: the database
-(`feed`), what the cluster takes (`target`), the next life (`relaying`).
+Owns: the content and order of a Kafka transaction, when the position alone is stored. Does not own: the database
+(`feed`), the limits of the cluster (`target`), the next life (`relaying`).
 
 A Kafka transaction has whole SQL transactions: as many as are there, but no more than `_MOST_EVENTS` once one has
-ended. It is committed with the place at which the last one ends, and only then is the database told. Places that are
-passed without an event are stored from time to time, and told after that, too: so the slot is never ahead of the
-position, and whoever finds it ahead knows that something else has read it.
+ended. It is committed with the place at which the last one ends, and only then is the place confirmed to the database.
+Places that are passed without an event are stored from time to time, and confirmed after that, too: so the slot is
+never ahead of the position, unless something else has read it.
 """
 
 import time
@@ -36,7 +36,7 @@ _LOOK_S = 2.0
 
 
 class Watcher(Protocol):
-    """Notified of what the relay does."""
+    """Notified of the relay's progress."""
 
     def on_start(self, position: Position) -> None:
         """Note that a life begins."""
@@ -48,7 +48,7 @@ class Watcher(Protocol):
         """Note an event that is put aside."""
 
     def on_moved(self, position: Position, backlog: Backlog | None) -> None:
-        """Note where the relay is, and how much there is behind it, if that was asked."""
+        """Note where the relay is, and the backlog, if that was asked for."""
 
     def on_trouble(self, problem: str) -> None:
         """Note that something is away, and is waited for."""
@@ -69,7 +69,7 @@ class Life:
         self._careful_count = 2 * _MOST_EVENTS if is_careful else 0
         self._items: deque[Item] = deque()
         self._position = self._stored = NOWHERE
-        """All before it is in Kafka, or has no event; and what of it Kafka knows."""
+        """The place before which all events are in Kafka; and the newest such place that Kafka has stored."""
         self._stored_s = self._looked_s = 0.0
         self._event_count = self._size_bytes = self._transaction_count = 0
         self.has_begun = False
@@ -81,8 +81,8 @@ class Life:
         return self._careful_count > 0
 
     async def run(self, *, goes_on: bool, passed: Place | None = None) -> None:
-        """Relay until something fails: raises OutboxError, FeedLost, KafkaError, RefusedLater. `passed` is what is
-        passed by."""
+        """Relay until something fails: raises OutboxError, FeedLost, KafkaError, RefusedLater. `passed` is a place to
+        pass by."""
         self._target.forget_topics()
         stored = await self._target.stored(is_alone=True)
         if stored is not None:
@@ -134,7 +134,7 @@ class Life:
         self._watcher.on_relayed(self._event_count, self._transaction_count, self._size_bytes, end.time_ms)
 
     async def _fill(self, transaction: Transaction) -> Committed:
-        """Send what is there, and return where it ends."""
+        """Send the events that are there, and return where they end."""
         end: Committed | None = None
         began_s = time.monotonic()
         while True:

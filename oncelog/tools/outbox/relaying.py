@@ -1,11 +1,11 @@
-"""The relay of one database: life after life until it is stopped, or must not go on.
+"""The relay of one database: life after life until it is stopped, or must not continue.
 
-Owns: which failures pass by themselves, fencing, what is kept of the last error. Does not own: a life (`relay`).
+Owns: which failures pass by themselves, fencing, the memory of the last error. Does not own: a life (`relay`).
 
-What is away is waited for without an end. What fails for a reason that is in the data (`feed.Place`) fails again: the
-second time at the same place ends the relay with a sentence, or `--go-on` passes it.
+A database or broker that is away is waited for without an end. A failure because of the data (`feed.Place`) repeats
+itself: the second time at the same place ends the relay with a message, or `--go-on` passes the place.
 
-The producer stays the same over all lives, so that a relay that was fenced learns it instead of fencing the other in
+The producer stays the same over all lives, so that a relay that was fenced notices it instead of fencing the other in
 return: a life begins with a transaction, before it takes the slot.
 """
 
@@ -47,12 +47,12 @@ class Relaying:
         self._may_pass = goes_on
         """Whether a place may be passed at which the database fails: once."""
         self._failed: set[str] = set()
-        """The places at which the database has failed for a reason that may stay. What it said does not count: it
-        may have the time, and values of the row."""
+        """The places at which the database has failed for a reason that may stay. Its messages do not count: they may
+        have the time, and values of the row."""
 
     async def run(self) -> None:
-        """Relay without an end. Raises OutboxError for what must not go on, KafkaError for what does not pass; until it
-        runs, also if the database or a broker is away."""
+        """Relay without an end. Raises OutboxError if it must not continue, KafkaError for an error that does not pass;
+        until it runs, also if the database or a broker is away."""
         async with self._target as target:
             await target.prepare()
             await self._check()
@@ -92,7 +92,7 @@ class Relaying:
                 await self._refusals.close()
 
     def _pass(self, error: str, place: Place) -> Place | None:
-        """Return what the next life passes by, if it does. Raises OutboxError for what fails twice."""
+        """Return the place that the next life passes by, if any. Raises OutboxError for a place that fails twice."""
         if place.name not in self._failed:
             self._failed.add(place.name)
             return None
@@ -103,7 +103,7 @@ class Relaying:
         return place
 
     async def _check(self) -> None:
-        """Raise what is against a start, before another relay of this name is fenced for it."""
+        """Raise the errors that prevent a start, before another relay of this name is fenced for it."""
         if self._refusals.topic is not None:
             aside = Event(0, 0, self._refusals.topic, b"", b"")
             if problem := await self._target.problem_of(aside):
@@ -115,7 +115,7 @@ class Relaying:
             try:
                 await feed.open(stored, goes_on=self._goes_on, counts=False)
             except OutboxError:
-                # Another relay that works moves on between the two looks: then only one that is alone can tell.
+                # Another relay that runs advances between the two looks: then only one that is alone can decide.
                 if await self._target.stored(is_alone=False) == stored:
                     raise
         except FeedLost as error:

@@ -34,7 +34,7 @@ class Reporter(Collector):
         self._problem = ""
         self.events = self.transactions = self.bytes = self.refused = self.troubles = 0
         self._relay_s = 0.0
-        """From the commit of the last SQL transaction until Kafka had it."""
+        """The time from the commit of the last SQL transaction until Kafka had it."""
         self._position: Position | None = None
         self._backlog = Backlog()
         self._is_running = False

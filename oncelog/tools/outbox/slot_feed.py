@@ -1,14 +1,14 @@
 """Events from a logical slot: messages in the write-ahead log, and rows that were added to the table.
 
-Owns: pgoutput's messages, which position each end has, what the server is told, rows that are deleted once they are in
-Kafka. Does not own: the connection of the stream (`stream`), where to start (`position`).
+Owns: pgoutput's messages, the position of each end, the reports to the server, the deletion of rows that are in Kafka.
+Does not own: the connection of the stream (`stream`), where to start (`position`).
 
 The server sends a SQL transaction after its commit, whole, in the order of commits. It spills a large one to its disk,
 and sends it as it is read, so that memory is bounded on both sides. Between transactions it says how far it has read
-the log: what is before that has been sent.
+the log: everything before that has been sent.
 
-Rows: a snapshot is taken, and then the end of the log; once the position is behind that end, whatever the snapshot sees
-has been relayed, and goes. So nothing has to be remembered of single rows, whatever is killed.
+Rows: a snapshot is taken, and then the end of the log; once the position is behind that end, all rows that the snapshot
+sees have been relayed, and are deleted. So nothing has to be remembered of single rows, whatever is killed.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
 _REPORT_S = 5.0
-"""How often the server hears of this end; wal_sender_timeout, a minute, ends a connection that is silent."""
+"""How often this end reports to the server; wal_sender_timeout, a minute, ends a connection that is silent."""
 _CLEAN_S = 1.0
 _EPOCH_MS = 946_684_800_000
 _BODY = 25
@@ -57,7 +57,7 @@ _KEEP = """
 with next as (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as xid),
 whole as (select xid - ((xid - %s - 1) & 4294967295) - 1 as xid from next)
 update oncelog.outbox set xid = null from whole where outbox.xid = whole.xid::text::xid8"""
-"""Of a SQL transaction whose id has 32 bits in the log: the last one with these."""
+"""The statement that keeps the rows of a SQL transaction, the last one whose id has these 32 bits, as in the log."""
 _TAKEN_S = 30.0
 """How long to wait for the slot of a relay that was fenced, and may not know it yet."""
 
@@ -72,7 +72,7 @@ class SlotFeed:
         self._origin = Origin("", "", 0, 0)
         self._secret = b""
         self._encoding = "UTF8"
-        """Of the database, which text has that comes over the stream."""
+        """The encoding of the database, and of text that comes over the stream."""
         self._has_table = False
         self._transaction = self._xid = self._ordinal = 0
         self._time_ms = 0
@@ -189,7 +189,7 @@ class SlotFeed:
         return items
 
     def _place(self) -> Place:
-        """What comes next, of which the server may fail to send something."""
+        """Return the place of the next event, which the server may fail to send."""
         way = "look at the server's log, and at the publication oncelog_outbox"
         if not self._is_open:
             return Place(f"what was committed after {lsn_text(self._received or self._stored)}", way)
@@ -212,7 +212,7 @@ class SlotFeed:
             self._report()
 
     def _move(self, place: int, time_ms: int, items: list[Item]) -> None:
-        """The position moves without an event: one such end is enough."""
+        """Move the position without an event: one such end is enough."""
         moved = Committed(Position(self._origin, place, self._last_event, time_ms), time_ms)
         if items and isinstance(items[-1], Committed):
             items[-1] = Committed(moved.position, items[-1].time_ms)
@@ -255,7 +255,7 @@ class SlotFeed:
             return None
         content_at = prefix_end + 1 + _INT.size
         if not message.startswith(self._secret, content_at):
-            return None  # somebody else's, who may have no right to produce
+            return None  # from a role without the secret, which may have no right to produce
         content = message[content_at + len(self._secret) :]
         return event_of_message(self._transaction, self._ordinal, content, self._time_ms)
 
@@ -319,7 +319,7 @@ class SlotFeed:
             self._has_stored.clear()
             await self._has_stored.wait()
 
-    # --- what the server is told --------------------------------------------------------------------------------------
+    # --- reports to the server ----------------------------------------------------------------------------------------
 
     async def on_stored(self, position: Position) -> None:
         self._stored = position.place

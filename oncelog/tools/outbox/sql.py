@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 Carrier = Literal["wal", "table", "poll"]
 PREFIX = "oncelog"
-"""Of the messages in the write-ahead log."""
+"""The prefix of the messages in the write-ahead log."""
 PUBLICATION = "oncelog_outbox"
 LEAST_VERSION = 140000
 DEFAULT_NAME = "oncelog_outbox"
 SCHEMA = "oncelog"
 _LOCK = "select pg_advisory_xact_lock(7954872183301440870)"
-"""For those who install at the same time; no other lock uses this number."""
+"""The lock against installations at the same time; no other lock uses this number."""
 _SETTINGS = (
     PINNED_PATH,
     *(f"set {name} = '{value}'" for name, value in {**SETTINGS, "idle_in_transaction_session_timeout": "0"}.items()),
@@ -35,9 +35,9 @@ _SETTINGS = (
     "set datestyle = iso",
     LOOK,
 )
-"""What a database or a role may have otherwise: values would be read as others, writes refused, sessions ended. A batch
-of the table is read in a transaction that is idle while Kafka is written: no timeout may end it. `LOOK` sets what only
-newer servers know."""
+"""Statements for settings that a database or a role may have otherwise: values would be misread, writes refused,
+sessions ended. A batch of the table is read in a transaction that is idle while Kafka is written: no timeout may end
+it. `LOOK` makes the settings that only newer servers know."""
 
 _RELAYS = """
 create table oncelog.relays (
@@ -117,7 +117,7 @@ class Relay:
     generation: int
     """How often a relay has begun to read."""
     installation: int
-    """Which installation of this name: when it was made, in microseconds."""
+    """The time of this installation of the name, in microseconds, which tells it from others."""
 
 
 async def connect(dsn: str, name: str = DEFAULT_NAME, encoding: str = "UTF8", **options: Any) -> "AsyncConnection[Any]":
@@ -282,7 +282,7 @@ async def install(
 
 
 async def _make_functions(connection: "AsyncConnection[Any]", carrier: Carrier, grants: Sequence[str]) -> None:
-    """As this release has them; rights that were granted stay."""
+    """Make or replace the functions of this release; rights that were granted stay."""
     from psycopg import sql
 
     body = _TO_LOG if carrier == "wal" else _TO_TABLE if carrier == "table" else f"{_TO_TABLE} {NOTIFY}"
@@ -354,7 +354,7 @@ async def _make_slot(connection: "AsyncConnection[Any]", name: str, *, has_table
     done = [f"slot {name}"]
     others = await one(connection, "select count(*) from oncelog.relays where name <> %s", [name])
     if has_table and (replace or lost) and not others[0]:
-        # They are before the slot, so nobody may take them for relayed.
+        # They are before the slot, so they must not count as relayed.
         before = await connection.execute("update oncelog.outbox set xid = null where xid is not null")
         if before.rowcount:
             done.append(
@@ -427,7 +427,7 @@ async def _left(connection: "AsyncConnection[Any]", relay: Relay, position: Posi
         done = 0 if position is None else position.place
         row = await one(connection, "select count(*) from oncelog.outbox where batch is null or batch > %s", [done])
     elif has_slot and await slot_trouble(connection, relay.name) is None:
-        if position is not None and position.origin.slot == relay.slot_lsn:  # a relay that was killed did not tell it
+        if position is not None and position.origin.slot == relay.slot_lsn:  # a killed relay did not confirm it
             place = lsn_text(position.place)
             await connection.execute(_ADVANCE, [relay.name, place, relay.name, place])
         row = await one(connection, _UNREAD, [relay.name, PUBLICATION])

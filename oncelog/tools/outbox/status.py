@@ -68,7 +68,7 @@ async def status_of(session: Session, dsn: str, name: str) -> Row:
 
 
 async def _in_rounds(connection: Any) -> Row:
-    """What a broker in the same database takes by itself."""
+    """Return the status of rows that a broker in the same database takes by itself."""
     rows, refused_rows, lag_s, reason = await _row(connection, _IN_ROUNDS, [])
     shown = {"carrier": "round", "lag_rows": rows, "lag_seconds": lag_s, "refused_rows": refused_rows}
     return {**shown, "last_refused": reason, "trouble": await _trouble_of(connection, lag_s or 0.0)}

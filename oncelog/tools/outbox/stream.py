@@ -1,8 +1,8 @@
 """A connection of PostgreSQL's replication protocol, on the event loop.
 
-Owns: its commands, the messages of its stream, the reports of what is done. Does not own: what the messages mean
+Owns: its commands, the messages of its stream, the reports to the server. Does not own: what the messages mean
 (`slot_feed`). psycopg connects; its upper half does not speak this protocol, so the rest uses libpq as psycopg offers
-it. Nothing is read ahead: while nobody asks for messages, the server waits.
+it. Nothing is read ahead: until the next call, the server waits.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class ReplicationStream:
         return messages
 
     def report(self, received: int, done: int) -> None:
-        """Tell the server how far this end has read, what is done with, and that it is alive. Raises StreamEnded."""
+        """Report to the server how far this end has read and finished, and that it is alive. Raises StreamEnded."""
         now_us = time.time_ns() // 1000 - _EPOCH_US
         try:
             self._pg.put_copy_data(_REPORT.pack(b"r", received, done, done, now_us, 0))

@@ -72,7 +72,7 @@ class TableFeed:
         self._ordinal = 0
         self._time_ms = 0
         self._encoding = "UTF8"
-        """Of the database, which text has that comes from it."""
+        """The encoding of the database, and of its text."""
         self._chunk_rows = _FIRST_ROWS
         self._is_small = False
         """Whether the next batch is known to fit into memory."""
@@ -169,7 +169,7 @@ class TableFeed:
             return [event_of_unreadable(identity, number, text_of(error))]
 
     def _place(self) -> Place:
-        """What is read next."""
+        """Return the place of the rows that are read next."""
         is_made = self._done < self._last_batch
         which = f"batch {self._done + 1}" if is_made else "no batch"
         where = f"batch = {self._done + 1}" if is_made else "batch is null"

@@ -44,7 +44,7 @@ _BACK = (1_000, 100_000)
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What a topic takes."""
+    """The limits of a topic."""
 
     partition_count: int
     max_bytes: int
@@ -62,7 +62,7 @@ class Target:
         self._timeout_ms = timeout_ms
         self._facts: dict[str, TopicFacts] = {}
         self._missing: dict[str, tuple[float, str]] = {}
-        """Until when a topic is taken for one that cannot be written to, and why."""
+        """The topics that cannot be written to: until when that is assumed, and why."""
         self._stack = AsyncExitStack()
         self._admin: Admin | None = None
         self._producer: Producer | None = None

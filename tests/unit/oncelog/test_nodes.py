@@ -63,7 +63,7 @@ def test_the_leader_and_each_that_stands_by_can_be_asked(to: int) -> None:
 
 
 REFUSALS: dict[str, tuple[Cluster, int | None, str]] = {
-    "nobody leads": (cluster(STANDS_BY, lease=HELD._replace(left_ms=0)), None, "takes over by itself"),
+    "no leader": (cluster(STANDS_BY, lease=HELD._replace(left_ms=0)), None, "takes over by itself"),
     "no node leads": (cluster(STANDS_BY, lease=HELD._replace(node_id=NOBODY)), None, "stop it instead"),
     "no standby": (cluster(LEADS, STARTS, GONE), None, "oncelog serve --storage DSN --node-id NUMBER"),
     "unknown": (cluster(LEADS, STANDS_BY), 7, "there is no node 7; known ids: 1, 2"),
