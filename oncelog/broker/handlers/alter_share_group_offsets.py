@@ -1,6 +1,6 @@
 """AlterShareGroupOffsets (91), version 0: sets where a share group without members begins in partitions (KIP-932).
 
-- A group that does not exist comes to be. GROUP_ID_NOT_FOUND for one of another type, NON_EMPTY_GROUP for one that has
+- A group that does not exist is created. GROUP_ID_NOT_FOUND for one of another type, NON_EMPTY_GROUP for one that has
   members.
 - Each partition has its own result, once durable: UNKNOWN_TOPIC_OR_PARTITION, or the share coordinator's error.
 - A partition below zero refuses the whole request with UNKNOWN_SERVER_ERROR.

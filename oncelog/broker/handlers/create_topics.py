@@ -65,7 +65,7 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Sliced[Crea
             results.append(topic)
             yield 1
     if any(result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS for result in results):
-        # This may be a repetition: whoever hears that the topic is there must not lose it by a kill.
+        # This may be a retry: a client that learns that the topic exists must not lose it by a kill.
         durable = context.broker.metadata.durable()
         if not durable.done:
             yield durable

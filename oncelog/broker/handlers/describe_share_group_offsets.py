@@ -124,7 +124,8 @@ def _partition(
 
 
 def _as_long(number: int) -> int:
-    """As Kafka's difference of offsets that are set on purpose: any int64 is a start offset, below zero too."""
+    """Return the difference of two offsets as an int64 that wraps, as in Kafka: any int64 is a start offset, also a
+    negative one."""
     return (number + 2**63) % 2**64 - 2**63
 
 

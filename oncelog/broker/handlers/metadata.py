@@ -108,7 +108,7 @@ def _once_durable(
 
 
 class _View:
-    """What the response to one request may contain."""
+    """The part of the cluster that the response to one request may contain."""
 
     def __init__(self, context: RequestContext, request: MetadataRequest) -> None:
         self._context = context

@@ -34,7 +34,7 @@ from oncelog.protocol.topics import INTERNAL_TOPICS, ZERO_UUID
 _TOPIC, _CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
 _BY_ID_SINCE = 12
 _OPERATIONS_ELEMENTS = 16
-"""What a decision on all operations of a topic counts as. Measured: it takes 60 µs."""
+"""The work of a decision on all operations of a topic, in elements. Measured: it takes 60 µs."""
 _FORBIDDEN = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 by_name = by_field("name")
 

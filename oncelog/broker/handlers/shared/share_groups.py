@@ -7,7 +7,7 @@ from oncelog.broker.cluster.features import SHARE_VERSION
 from oncelog.broker.requests.context import RequestContext
 
 _LONGEST_MEMBER_ID = 36
-"""As in Kafka: a UUID as text."""
+"""The length of a UUID as text, as in Kafka."""
 
 
 def serves_share_groups(context: RequestContext) -> bool:

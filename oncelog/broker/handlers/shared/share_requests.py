@@ -25,7 +25,7 @@ _LEADER_IN_DOUBT = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 
 
 class PartitionError(NamedTuple):
-    """What the response says of an acknowledged partition."""
+    """The result for an acknowledged partition in the response."""
 
     code: ErrorCode
     message: str | None = None
@@ -140,7 +140,7 @@ class Leaders:
     def __init__(self, context: RequestContext) -> None:
         self._context = context
         self.addresses: dict[int, tuple[str, int]] = {}
-        """By node id."""
+        """The addresses by node id."""
 
     def of(self, partition: PartitionId, code: int) -> tuple[int, int] | None:
         """Return the leader of a partition and its epoch, if this error says that this node is not the one."""
