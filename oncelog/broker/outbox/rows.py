@@ -1,4 +1,4 @@
-"""What becomes of the rows of a look: to which partition each belongs, in which batches, or why it is refused.
+"""Decisions on the rows of a look: the partition and the batch of each, or why it is refused.
 
 Owns: these decisions, which change nothing. Does not own: whether a log can be written now (`feeder`).
 """
@@ -16,11 +16,11 @@ from oncelog.protocol.records.batch import HEADER_SIZE
 from oncelog.protocol.records.record import Record
 
 _RECORD_BYTES = 40
-"""What a record has beside key, value and headers, at most: eight numbers of up to five bytes."""
+"""The most bytes that a record has beside key, value and headers: eight numbers of up to five bytes."""
 _HEADER_BYTES = 10
 _JSON_EXPANSION = 6
-"""How much longer headers are as JSON than in a record, at most: two bytes are `["", null], `, one is `\\u0001`. What
-is longer is refused as it came: to make a record of it first would take seconds of the loop, and a gigabyte."""
+"""How many times longer headers can be as JSON than in a record: two bytes are `["", null], `, one is `\\u0001`. Longer
+ones are refused unparsed: to make a record of them first would take seconds of the loop, and a gigabyte."""
 
 HeaderList = Sequence[tuple[str, bytes | None]]
 Place = tuple[str, int]
@@ -29,7 +29,7 @@ Place = tuple[str, int]
 
 class Sorted(NamedTuple):
     rows: Mapping[Place, Sequence[OutboxRow]]
-    """Those of each partition, in order."""
+    """The rows of each partition, in order."""
     refused: Sequence[tuple[int, str]]
 
 
@@ -46,8 +46,8 @@ class Pieces(NamedTuple):
 
 
 def sort_rows(rows: Sequence[OutboxRow], find_topic: Callable[[str], Topic | None], look: int) -> Sorted:
-    """By partition: the row's own, or that of its key as Kafka's default partitioner has it. Rows without either go to
-    the same partition of a topic, another one at each `look`."""
+    """Sort the rows by partition: the row's own, or that of its key by Kafka's default partitioner. Rows without either
+    all go to one partition of their topic, another one at each `look`."""
     sorted_rows: dict[Place, list[OutboxRow]] = {}
     refused: list[tuple[int, str]] = []
     for row in rows:
@@ -74,7 +74,7 @@ def _partition_of(row: OutboxRow, partition_count: int, look: int) -> int:
 
 
 def pieces_of(rows: Sequence[OutboxRow], config: LogConfig, wall_ms: WallMs) -> Pieces:
-    """The batches of one partition. A record that is too large alone has a batch of its own, which the log refuses."""
+    """Return the batches of one partition. A record that is too large alone has its own, which the log refuses."""
     refused: list[tuple[int, str]] = []
     return Pieces(list(_pieces(rows, config, wall_ms, refused)), refused)
 
@@ -112,13 +112,13 @@ def _pieces(
 
 
 def _size_of(row: OutboxRow, headers: HeaderList) -> int:
-    """At most."""
+    """Return an upper bound of the record's size."""
     size_bytes = _RECORD_BYTES + len(row.key or b"") + len(row.value or b"")
     return size_bytes + sum(len(name.encode()) + len(value or b"") + _HEADER_BYTES for name, value in headers)
 
 
 def headers_of(text: str | bytes) -> HeaderList:
-    """The headers that `oncelog.produce` keeps: pairs of texts, the second one or null. Raises ValueError."""
+    """Parse headers as `oncelog.produce` writes them: pairs of a text and a text or null. Raises ValueError."""
     try:
         return [_header(name, value) for name, value in json.loads(text)]
     except (TypeError, ValueError, RecursionError):

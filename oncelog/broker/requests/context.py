@@ -95,7 +95,7 @@ class Peer:
         self.principal = ANONYMOUS
         """The client's principal; its listener's authentication sets it."""
         self.software_name = ""
-        """As ApiVersions has named it (KIP-511)."""
+        """The client's software, as ApiVersions names it (KIP-511)."""
         self.throttle: Callable[[int], None] | None = None
         """Keeps the connection from being read for so many milliseconds (`broker.requests.throttling`)."""
         self.login: Login | None = None

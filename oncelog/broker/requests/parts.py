@@ -92,7 +92,7 @@ class Broker:
     authorizer: "Authorizer | None" = None
     """Decides which requests are allowed; None if all of them are."""
     witness: "MistakeReport | None" = None
-    """What clients do wrong; None unless the witness is enabled."""
+    """The report of clients' mistakes; None unless the witness is enabled."""
     quotas: "Quotas | None" = None
     """The quotas; None until the first one is set (`throttling.quotas_of`)."""
     scram_users: "ScramUsers | None" = None
@@ -100,9 +100,9 @@ class Broker:
     tokens: "DelegationTokens | None" = None
     """The delegation tokens; None unless there is a key for them."""
     outbox: "Feeder | None" = None
-    """Takes what SQL transactions produce; None unless the store is in PostgreSQL."""
+    """Takes the rows that SQL transactions produce; None unless the store is in PostgreSQL."""
     standing: "Standing | None" = None
-    """What this node is among several; None if it is not one of several."""
+    """The role of this node among several; None if it is the only one."""
     around_handlers: "list[AroundHandler]" = field(default_factory=list)
     """The wrappers around the handler of each API, the innermost first."""
     on_around: "list[Callable[[AroundHandler], None]]" = field(default_factory=list)
