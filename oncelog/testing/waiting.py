@@ -1,6 +1,6 @@
 """Waiting for what a service does beside its test: a look, a pause, a look again, until a time is over.
 
-Owns: the pauses, and how a wait is given up that nobody awaits any more. Does not own: what is looked at (`broker`).
+Owns: the pauses, and how an abandoned wait is given up. Does not own: what is looked at (`broker`).
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.1
 
 _abandoned: ContextVar[threading.Event | None] = ContextVar("abandoned", default=None)
-"""In the thread of an asynchronous call: set once nobody awaits its result any more."""
+"""An event in the thread of an asynchronous call, set once its result is not awaited any more."""
 
 
 def wait_until(look: Callable[[], T | None], timeout_s: float, what_lacks: Callable[[], str]) -> T:

@@ -1,6 +1,6 @@
 """A share group as the broker has it in memory, for `GET /share-groups/GROUP` of both HTTP listeners.
 
-Owns: the response, also where nobody uses the group. Does not own: the values (`broker.sharing.shown`). Invariant: a
+Owns: the response, also for a group that is not in use. Does not own: the values (`broker.sharing.shown`). Invariant: a
 group with many share-partitions holds the loop no longer than a large request does, and the text is written in a
 thread.
 """

@@ -182,8 +182,8 @@ def _with_advertised(
 
 
 def plain_address(host: str) -> str:
-    """Return an address in the one form that rules and quotas have, however it is written: an IPv4 address comes to a
-    socket of both families as `::ffff:10.0.0.5`. A zone stays."""
+    """Return an address in the one form that rules and quotas use, however it is written: a socket of both families
+    reports an IPv4 address as `::ffff:10.0.0.5`. A zone stays."""
     if ":" not in host:
         return host
     from ipaddress import ip_address  # a start on other hosts does not pay for it

@@ -138,7 +138,7 @@ ONCELOG_KEYS = (
         "oncelog.postgres.lease.ms",
         _INT,
         "10000",
-        "How long another broker waits for one whose machine was lost before it goes on in its place.",
+        "How long another broker waits for one whose machine was lost before it takes over.",
         3000,
     ),
     ConfigKey(

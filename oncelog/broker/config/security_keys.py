@@ -61,7 +61,7 @@ SECURITY_KEYS = (
     ),
     ConfigKey("sasl.oauthbearer.jwks.endpoint.refresh.ms", _LONG, "3600000", "How long these keys are used."),
     ConfigKey("sasl.oauthbearer.expected.audience", _LIST, "", "A token is for one of these; unset: for anybody."),
-    ConfigKey("sasl.oauthbearer.expected.issuer", _STRING, None, "Who issues tokens; unset: whoever has the keys."),
+    ConfigKey("sasl.oauthbearer.expected.issuer", _STRING, None, "The expected issuer; unset: any holder of the keys."),
     ConfigKey("sasl.oauthbearer.clock.skew.seconds", _INT, "30", "How far the clocks of issuer and broker may differ."),
     ConfigKey("sasl.oauthbearer.sub.claim.name", _STRING, "sub", "The claim that names the user."),
     ConfigKey("sasl.server.max.receive.size", _INT, "524288", "The largest request before the login is finished."),

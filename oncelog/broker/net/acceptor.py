@@ -65,7 +65,7 @@ class Acceptor:
         self.resume()
 
     def close(self, *, keeps_listening: bool = False) -> None:
-        """With `keeps_listening` who connects now waits for whoever has these sockets next."""
+        """Stop accepting, for good. With `keeps_listening` new connections wait for the next owner of the sockets."""
         self._pause(None)
         self._is_closed = True
         for each in (*(() if keeps_listening else self._sockets), *self._held):

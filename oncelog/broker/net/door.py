@@ -74,7 +74,7 @@ class Door:
         self._broker.live_config.file_readers.append(self)
 
     def change_broker(self, broker: "Broker") -> None:
-        """Another broker of this process has the users and settings; logins that have begun go on with these."""
+        """Use the users and settings of another broker of this process; logins that have begun continue with them."""
         self._broker = broker
         if self._sasl_parts is not None:
             users = broker.scram_users = self._sasl_parts.users

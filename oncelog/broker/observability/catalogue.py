@@ -178,7 +178,7 @@ OF_NODES = (
     Family("node_rounds_behind", GAUGE, "Rounds of the leader that a node which stands by has not looked at"),
 )
 """With `oncelog.storage=postgres`; `Standing.figures` has a number for each. How often it has begun to lead is no
-counter: it outlives the reporters, and each would send anew what those before have sent."""
+counter: it outlives the reporters, and each would send again what those before have sent."""
 TRANSACTIONAL_IDS = Family(
     "transactional_ids", GAUGE, "Transactional ids by the state of their transaction", "", ("state",)
 )

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 from oncelog.broker.turns.ports import MonotonicMs, WallMs
 
 _RANDOM = random.SystemRandom()
-"""The system's randomness: with Python's own generator, a client that has seen enough ids of fetch sessions could tell
-those of others."""
+"""The system's randomness: with Python's own generator, a client that has seen enough ids of fetch sessions could
+predict those of others."""
 
 
 class SystemClock:

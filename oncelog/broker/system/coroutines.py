@@ -19,13 +19,13 @@ class LoopCoroutines:
         """The loop itself holds them only weakly."""
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> Completion[T]:
-        """On this event loop. Fails with what it raises."""
+        """Run the coroutine on this event loop. Fails with the exception that it raises."""
         completion: Completion[T] = Completion()
 
         def on_done(task: Task[T]) -> None:
             self._tasks.discard(task)
             if task.cancelled():
-                return  # the loop ends, and nobody waits any more
+                return  # the loop ends, and nothing waits any more
             error = task.exception()
             if isinstance(error, Exception):
                 completion.fail(error)

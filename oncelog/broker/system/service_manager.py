@@ -1,4 +1,4 @@
-"""What the service manager hears of this process (sd_notify): imported only where one listens.
+"""Notifications of this process to the service manager (sd_notify): imported only where one listens.
 
 Owns: the datagram. A service manager that does not take it is no reason to stop.
 """

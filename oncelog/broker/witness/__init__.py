@@ -1,4 +1,4 @@
-"""The witness: what the broker can tell people about their clients before production does.
+"""The witness: mistakes of clients, which the broker reports before production shows them.
 
 A broker sees every request of every client, so it sees mistakes that no single client can: offsets committed beside a
 transaction instead of in it, a reader that takes what may be aborted, two instances that fence each other.

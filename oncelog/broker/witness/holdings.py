@@ -1,4 +1,4 @@
-"""What a member of a share group holds of one partition, as the broker has told it.
+"""The records of one partition that a member of a share group holds, as the broker's responses say.
 
 Owns: the ranges of records that were handed to the member and that it has not acknowledged since, each with the time at
 which its lock runs out. Does not own: which records are locked in truth (`broker.sharing`), what follows (`witness`).
