@@ -173,7 +173,7 @@ def _our_delegate(job: Job) -> list[bytes]:
 
 
 class _Confluent:
-    """Of what happens in its threads it tells by calls: the first error is what became of the job."""
+    """Reports its threads' events by callbacks; the first error is the job's."""
 
     def __init__(self, job: Job, **settings: Any) -> None:
         self.errors: list[confluent_kafka.KafkaError] = []

@@ -253,7 +253,7 @@ class Transaction(Generic[K, V]):
             raise InvalidState(f"the transaction is {self._outcome}")
 
     def _check_end(self) -> None:
-        """As `_check`, for the end; what records and offsets call looks at the loop by itself."""
+        """`_check` for commit and abort; sending records and offsets checks the loop by itself."""
         self._check()
         self._manager.lifetime.check_loop()
 

@@ -107,7 +107,7 @@ class BootMark:
         """Of this run, once it has begun."""
 
     def lose(self) -> None:
-        """Something that the last run has noted is not there, or nobody can tell."""
+        """Whether noted writes are missing, or that is unknown."""
         self.may_be_lost = self.may_be_lost or self._is_in_doubt
 
     def lost_end(self, key: LogKey, log_end_offset: int) -> int | None:
