@@ -17,7 +17,7 @@ _PROMOTED: Mapping[str, tuple[str, ...]] = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
-"""What else may read each type."""
+"""The other types that may read each type."""
 _NAMED = ("record", "error", "enum", "fixed")
 _DEFINED = (*_NAMED, "array", "map")
 

@@ -243,7 +243,7 @@ class Broker:
 
     @property
     def aio(self) -> "AsyncBroker":
-        """The same for code on an event loop: `await broker.aio.records("orders")`, and so each blocking method."""
+        """This broker for code on an event loop: `await broker.aio.records("orders")`, and so each blocking method."""
         from oncelog.testing.asynchronous import AsyncBroker
 
         return AsyncBroker(self)

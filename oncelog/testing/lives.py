@@ -42,7 +42,7 @@ START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 60.0
 _READY = "oncelog ready "
 _WHERE = "the argument config"
-"""What a message about a setting names as its source."""
+"""The source of a setting, in messages."""
 _LOGGER = "oncelog.broker"
 _LEFT_BY_A_CRASH = ("data_dir.damaged", "log.recovered")
 """The events of what a crash leaves: torn and missing files, which the start mends. Damage that it cannot mend is

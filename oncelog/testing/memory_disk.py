@@ -204,7 +204,7 @@ class MemoryDisk:
         """The operation in which the power goes is done by half; otherwise the process ends before it."""
         self.capacity_bytes: int | None = None
         self.most_bytes = MOST_BYTES
-        """What one write moves."""
+        """The most bytes that one write moves."""
         self.sync_error: OSError | None = None
         self.unreadable: set[str] = set()
         """The files whose bytes cannot be read (EIO)."""

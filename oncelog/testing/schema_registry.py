@@ -23,7 +23,7 @@ Answer = tuple[int, Any]
 
 
 class Topics(Protocol):
-    """What it needs of the broker."""
+    """The methods of the broker that the registry calls."""
 
     def topics(self) -> list[str]: ...
 

@@ -169,7 +169,7 @@ async def _in_slices(rows: Iterator[T]) -> AsyncIterator[T]:
 
 
 def _figures(families: tuple[Family, ...], figures: Mapping[str, float]) -> list[Sampled]:
-    """Those that are not among the figures have no sample."""
+    """Return the families with their figures; those without a figure have no sample."""
     return [Sampled(each, [Sample((), figures[each.name])] if each.name in figures else []) for each in families]
 
 

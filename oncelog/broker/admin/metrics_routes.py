@@ -81,7 +81,7 @@ class MetricsRoutes:
         return None
 
     def _ending_certificates(self) -> list[EndingCertificate]:
-        """Of listeners and of HTTP ports: soon, or already."""
+        """Return the certificates of listeners and HTTP ports that end soon, or have ended."""
         broker = self._broker
         return list(ending(broker.live_config.file_readers, broker.clock.wall_ms()))
 

@@ -17,7 +17,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 class FileReader(Protocol):
-    """What has read files that settings name: the security of a listener, or of an HTTP port."""
+    """A reader of files that settings name: the security of a listener, or of an HTTP port."""
 
     @property
     def listener_name(self) -> str: ...

@@ -93,9 +93,9 @@ class Place(NamedTuple):
     storage: str
     """`oncelog.storage`."""
     name: str
-    """In messages."""
+    """The name of the place in messages."""
     path: str
-    """As the directory of its logs, for Kafka's tools."""
+    """The directory of its logs, for Kafka's tools."""
     option: str
     """That which chooses another one."""
 

@@ -18,7 +18,7 @@ KEPT_ANSWERS = 100
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """What happens at a point."""
+    """An event at a point, with the values that rules select by."""
 
     point: Point
     api: ApiKey | None = None

@@ -34,7 +34,7 @@ class Point(Enum):
 
 
 class Action(Enum):
-    """What a rule does when it fires."""
+    """The effect of a rule when it fires."""
 
     HOLD = "hold"
     """Wait until released."""
@@ -77,8 +77,8 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which occurrences: each field that is set must match; an empty selector matches everything. `api` may be a name
-    or a key: "EndTxn", "END_TXN", 26. Raises RuleError."""
+    """A selection of occurrences: each field that is set must match; an empty selector matches everything. `api` may be
+    a name or a key: "EndTxn", "END_TXN", 26. Raises RuleError."""
 
     api: ApiKey | None = None
     client_id: str | None = None

@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
         on_lost: Callable[[], None] | None = None,
     ) -> None:
         self.broker = broker
-        """Whose client it is."""
+        """The broker that serves this client."""
         self._dispatch: Dispatch = dispatcher.dispatch
         self._listener_name = listener_name
         self._advertised = advertised

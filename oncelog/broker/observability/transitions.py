@@ -53,7 +53,7 @@ class TransitionLog:
 
 
 class TransactionSummary:
-    """What transactions have done since the last summary, if anything."""
+    """Reports the counts of transactions since the last summary, if there were any."""
 
     def __init__(self, log: Any, metrics: Metrics, clock: Clock) -> None:
         self._log = logger_of(log, TRANSACTIONS)

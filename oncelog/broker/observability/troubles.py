@@ -15,7 +15,7 @@ TABLES = (
     "writes are refused, and clients retry them; give PostgreSQL what it lacks: what was refused is sent again each "
     "second. Shortening a topic needs space, too; delete no row by hand"
 )
-"""What to do without space where records are in files, and where they are in tables."""
+"""The advice for a lack of space where records are in files, and where they are in tables."""
 _AWAY = (
     "what is to be written waits, and clients with it; after two minutes the broker ends. Look at PostgreSQL, at "
     "the way there, and at who holds locks on its tables"

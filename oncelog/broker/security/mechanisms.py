@@ -17,7 +17,7 @@ class AuthenticationFailed(Exception):
 
 
 class Challenge(NamedTuple):
-    """What the client must answer."""
+    """A token that the client must answer."""
 
     token: bytes
 

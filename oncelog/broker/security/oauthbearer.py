@@ -35,7 +35,7 @@ _UNKNOWN_EXTENSIONS = "crit"
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What a token must have besides a signature."""
+    """The requirements on a token besides its signature."""
 
     audience: Sequence[str]
     """The audiences of which a token must name one; any if it is empty."""

@@ -33,7 +33,7 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class SaslParts:
-    """What mechanisms need besides settings."""
+    """The parts that mechanisms need besides settings."""
 
     users: ScramUsers
     clock: Clock

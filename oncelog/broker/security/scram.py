@@ -94,7 +94,7 @@ class StoredCredential(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """What the broker keeps of a password."""
+    """The keys that the broker keeps in the place of a password."""
 
     stored_key: bytes
     server_key: bytes

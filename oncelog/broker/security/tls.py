@@ -61,11 +61,11 @@ class KeyMaterial:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What one listener does with TLS, with everything read that is in files."""
+    """The TLS settings of one listener, with the contents of their files."""
 
     key: KeyMaterial
     names: Names
-    """What the broker's certificate says."""
+    """The names in the broker's certificate."""
     trusted: bytes = field(repr=False)
     """The trusted certificates as PEM; empty where clients show none."""
     client_auth: str

@@ -44,13 +44,13 @@ class LoopCoroutines:
 
 
 class BlockingCoroutines:
-    """For commands, which have nothing else to do meanwhile: each coroutine runs to its end."""
+    """Runs each coroutine to its end, for commands, which have nothing else to do meanwhile."""
 
     def __init__(self) -> None:
         self._runner = Runner()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> Completion[T]:
-        """Completed, or failed with what it raises."""
+        """Run the coroutine to its end. The completion is done: completed, or failed with the exception."""
         task = self._runner.run(_ended(coroutine))
         error = task.exception()
         return Completion.of(task.result()) if error is None else Completion.failed(error)  # type: ignore[arg-type]

@@ -28,8 +28,8 @@ _PREFIX = "oncelog-"
 _OWN_WORDS = 2
 """The words of the note's own: the device and inode of the directory."""
 _PLACE = Struct("=8s3QH")
-"""At the end of a note: a magic, the mount namespace, the device and inode of its root, and the size of the path that
-follows. Earlier versions have none of it, and read none."""
+"""The end of a note: a magic, the mount namespace, the device and inode of its root, and the size of the path that
+follows. Earlier versions neither write nor read it."""
 _PLACE_BYTES = 1024
 _PLACE_MAGIC = b"oncenote"
 

@@ -84,7 +84,7 @@ class Key(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What a finding is about."""
+    """The subject of a finding: a topic, a group, or a transactional id."""
 
     topic: str | None = None
     group: str | None = None
@@ -114,7 +114,7 @@ class Finding:
     seen: str
     """A sentence about the last time."""
     change: str
-    """What to do, as a sentence."""
+    """The advice, as a sentence."""
     docs: str
     """The page that explains it, with its anchor."""
 

@@ -17,7 +17,7 @@ class Kind:
     name: str
     severity: Severity
     change: str
-    """What to do, as a sentence."""
+    """The advice, as a sentence."""
 
     @property
     def page(self) -> str:
