@@ -6,6 +6,7 @@ Each rule is one test, and each failure names file and line. Exceptions stand in
 import ast
 import dataclasses
 import gc
+import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator
@@ -604,3 +605,68 @@ def test_every_setting_of_a_client_has_an_effect() -> None:
     kinds = (AdminSettings, ConsumerSettings, ProducerSettings, SessionSettings, ShareConsumerSettings)
     settings = {field.name: None for kind in kinds for field in dataclasses.fields(kind)}
     _none([f"{name}: nothing reads it" for name in _unread(settings, "oncelog/client")])
+
+
+# A docstring that only continues the name above it: "Of the newest round.", "As `run`.", "What it may take.".
+_FRAGMENT = re.compile(
+    r"(Those|That of|The same|As |Of |What |Who |Whose |Whatever|Which |In which|By |Before |After so|Until |For |At |"
+    r"From |None |Nobody|Whoever|So |Nor )"
+)
+MOST_FRAGMENTS = 5
+"""Percent of the docstrings of one room."""
+LEAST_DOCSTRINGS = 25
+# Rooms with more fragments, in percent, rounded up. A number may only fall; at MOST_FRAGMENTS its row goes.
+FRAGMENTS = {
+    "broker/apis": 6,
+    "broker/coordinator": 7,
+    "broker/storage/compaction": 16,
+    "broker/storage/local": 15,
+    "broker/storage/memory": 15,
+    "tests/proofs": 29,
+    "tests/support": 25,
+}
+MOST_NOBODIES = 14
+"""Lines of the product with "nobody" or "whoever", which are said of people only. It may only fall."""
+
+
+def _docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    for node in _nodes(path):
+        body = getattr(node, "body", None)
+        for each in body[isinstance(node, ast.Module) :] if isinstance(body, list) else ():
+            value = each.value if isinstance(each, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield each.lineno, value.value.lstrip()
+
+
+def _room(name: str) -> str:
+    parts = name.removeprefix("oncelog/").split("/")
+    depth = 3 if parts[:2] == ["broker", "storage"] else 2 if parts[0] in ("broker", "tests") else 1
+    return "/".join(parts[:depth])
+
+
+def test_a_docstring_stands_alone() -> None:
+    rooms: dict[str, list[str]] = {}
+    for name, path in _written(*PACKAGES, "tests"):
+        found = [f"{name}:{line}" if _FRAGMENT.match(text) else "" for line, text in _docstrings(path)]
+        rooms.setdefault(_room(name), []).extend(found)
+    wrong = []
+    for room, found in rooms.items():
+        fragments, share = [*filter(None, found)], 100 * sum(map(bool, found)) / max(1, len(found))
+        allowed = FRAGMENTS.get(room, MOST_FRAGMENTS)
+        if len(found) >= LEAST_DOCSTRINGS and share > allowed:
+            wrong.append(f"{room}: {share:.1f} % of its docstrings are fragments: {', '.join(fragments[-5:])}, ...")
+        elif room in FRAGMENTS and (share <= MOST_FRAGMENTS or share < allowed - 1):
+            wrong.append(f"{room}: its row says {allowed} and may fall to {math.ceil(share)}: {share:.1f} %")
+    _none(wrong + [f"{room}: there is none any more" for room in FRAGMENTS.keys() - rooms.keys()])
+
+
+def test_nobody_and_whoever_are_people() -> None:
+    said = re.compile(r"\b([Nn]obody|[Ww]hoever)\b")
+    lines = [
+        f"{name}:{number} {line.strip()}"
+        for name, path in _written(*PACKAGES)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if said.search(line)
+    ]
+    assert len(lines) <= MOST_NOBODIES, "\n".join(lines)
+    assert len(lines) >= MOST_NOBODIES - 3, f"MOST_NOBODIES may fall to {len(lines)}"
