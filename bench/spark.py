@@ -36,8 +36,8 @@ from bench.harness.figures import number, spread
 from bench.harness.rounds import keep, rotated
 from bench.page import aligned, write_block
 from oncelog.pipeline.java import local_session
-from tests.support.daemon import Daemon
-from tests.support.processes import below, command
+from tests.support.processes.daemon import Daemon
+from tests.support.processes.processes import below, command
 from tools.interop import Unavailable
 from tools.spark_connector import connector_jars
 

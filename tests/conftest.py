@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, settings
 from oncelog.broker.log import partition_log
 from oncelog.protocol import is_compiled
 from tests.support.cores import core_count
-from tests.support.daemon import Daemon
 from tests.support.order import waiting_first
 from tests.support.patience import SLOW_TIMEOUT_S
+from tests.support.processes.daemon import Daemon
+from tests.support.processes.shared_notes import notes_below
 from tests.support.samples import sample
-from tests.support.shared_notes import notes_below
 
 Start = Callable[..., Daemon]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import confluent_kafka
 
-from tests.support.stall_run import options_of
+from tests.support.foreign.stall_run import options_of
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "clients" / "client-notes.md").read_text(encoding="utf-8")
-COMMAND = re.compile(r"^python -m tests\.support\.stall_run (.+)$", re.MULTILINE)
+COMMAND = re.compile(r"^python -m tests\.support\.foreign\.stall_run (.+)$", re.MULTILINE)
 
 
 def test_the_page_speaks_of_the_librdkafka_under_test() -> None:

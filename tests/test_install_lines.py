@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.archives import unpack
+from tests.support.logs.archives import unpack
 from tests.support.patience import PATIENCE_S
 from tools.install_lines import PAGES, SAYS_ITS_VERSION, commands_of
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.support.logged import drop_half_a_line, events, whole_lines
+from tests.support.processes.logged import drop_half_a_line, events, whole_lines
 
 
 def test_a_line_counts_once_it_has_ended(tmp_path: Path) -> None:

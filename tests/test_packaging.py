@@ -12,7 +12,7 @@ from shutil import copytree, ignore_patterns
 
 import pytest
 
-from tests.support.archives import unpack
+from tests.support.logs.archives import unpack
 from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.known_bugs import KNOWN_BUGS
-from tests.support.walkthrough import steps_of, walk
+from tests.support.pages.known_bugs import KNOWN_BUGS
+from tests.support.pages.walkthrough import steps_of, walk
 
 pytestmark = pytest.mark.slow
 

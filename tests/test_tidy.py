@@ -92,16 +92,16 @@ SHORT_DEADLINES = {
     "tests/unit/client/": "virtual time",
     "tests/unit/observability/test_otlp.py": "less than the five seconds of what is not to be waited for",
 }
-# Where the file with the standard error of a daemon is named; all of them read it by tests/support/logged.py.
-READS_LOGS = ("tests/interop/test_secured_mistakes.py", "tests/support/daemon.py", "tests/test_tidy.py")
+# Where the file with the standard error of a daemon is named; all of them read it by tests/support/processes/logged.py.
+READS_LOGS = ("tests/interop/test_secured_mistakes.py", "tests/support/processes/daemon.py", "tests/test_tidy.py")
 # Started by targets of their own, a few at a time: make interop, test-spark, compose-test.
 OF_OTHER_TARGETS = (
     "tests/integration/",
     "tests/interop/",
     "tests/proofs/spark/",
     "tests/spark/",
-    "tests/support/interop.py",
-    "tests/support/spark_cluster.py",
+    "tests/support/foreign/interop.py",
+    "tests/support/spark/cluster.py",
 )
 # What waits, and at which position it takes how long.
 _WAITS = {

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.chart import COLOURS, GREY, GRID, INK, PAPER, label
-from tests.support.daemon import Daemon
-from tests.support.dashboard_scene import Scene
-from tests.support.prometheus import Prometheus
+from tests.support.console.dashboard_scene import Scene
+from tests.support.console.prometheus import Prometheus
+from tests.support.processes.daemon import Daemon
 from tools.dashboard import DASHBOARD
 
 PICTURE = DASHBOARD.parent.parent / "images" / "dashboard.svg"

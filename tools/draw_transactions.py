@@ -239,7 +239,7 @@ def _order(event: Event) -> tuple[int, int]:
 
 
 def main() -> None:
-    from tests.support.daemon import Daemon
+    from tests.support.processes.daemon import Daemon
 
     with tempfile.TemporaryDirectory() as directory:
         daemon = Daemon(Path(directory) / "data")

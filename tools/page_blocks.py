@@ -25,7 +25,7 @@ from oncelog.pipeline import options as spark
 from oncelog.pipeline import prometheus
 from oncelog.pipeline.sink.publish import DEFAULTS
 from oncelog.protocol.api_keys import ApiKey
-from tests.support.known_bugs import KNOWN_BUGS
+from tests.support.pages.known_bugs import KNOWN_BUGS
 from tools.kafka_facts import KAFKA, NOT_SERVED, OTHER_DEFAULTS
 
 

@@ -1,6 +1,6 @@
 """Runs the commands that a page shows, and writes below each what it prints.
 
-Owns: the blocks ```console of docs/understand/log.md, over the data of `tests/support/log_page.py`, and of
+Owns: the blocks ```console of docs/understand/log.md, over the data of `tests/support/pages/log_page.py`, and of
 docs/start/command-line.md and docs/understand/share-groups.md, each over a broker with one open transaction, that of
 the till; the picture of a partition.
 """
@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from oncelog.client.blocking.clients import Admin, Producer
-from tests.support.daemon import Daemon
-from tests.support.log_page import make_data
+from tests.support.pages.log_page import make_data
+from tests.support.processes.daemon import Daemon
 
 ROOT = Path(__file__).resolve().parent.parent
 _BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)

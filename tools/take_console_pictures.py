@@ -13,10 +13,10 @@ from oncelog.client.blocking.clients import Consumer, Producer
 from oncelog.console.reading import Reader
 from oncelog.faults import Action, Point, Rule, Selector
 from oncelog.testing import Broker
-from tests.support.chromium import Chromium
-from tests.support.console_scene import scene
-from tests.support.consoles import serving
-from tests.support.lesson import CONFIG, Lesson
+from tests.support.console.chromium import Chromium
+from tests.support.console.consoles import serving
+from tests.support.console.lesson import CONFIG, Lesson
+from tests.support.console.scene import scene
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 WIDTH = 1180

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from bench.harness.command import must_succeed
 from bench.harness.interpreters import COMPILED_PYTHON, prepare_compiled
 from bench.page import ROOT
-from tests.support.kafka import format_storage, free_ports, write_settings
-from tests.support.secured import Certificates
+from tests.support.kafka.server import format_storage, free_ports, write_settings
+from tests.support.security.secured import Certificates
 from tools import interop
 
 PLACE = ROOT / ".bench"

@@ -18,7 +18,7 @@ from bench.peers.run import sample_of
 from bench.peers.workloads import Clock, Scene, Workload, prepare
 from bench.postgres.database import Database
 from bench.postgres.workloads import CATCH_UP, WORKLOADS, fill
-from tests.support.kafka import free_ports
+from tests.support.kafka.server import free_ports
 
 FILES, POSTGRES = "files", "postgres"
 NAMES = {FILES: "files, fsync", POSTGRES: "PostgreSQL"}

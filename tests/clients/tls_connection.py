@@ -12,7 +12,7 @@ from oncelog.broker.net.tls import TlsLayer
 from oncelog.broker.requests.dispatch import Dispatcher
 from tests.clients.in_memory_connection import Transport
 from tests.fakes.broker import HOST, PORT, VirtualBroker
-from tests.support.certificates import Certificates
+from tests.support.security.certificates import Certificates
 
 MIB = 1 << 20
 

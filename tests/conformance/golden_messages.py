@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from oncelog.protocol.schema import Schema
-from tests.support.java import ask_kafka, kafka_version
-from tests.support.messages import SCHEMAS, every_version, generated, message_from
+from tests.support.kafka.java import ask_kafka, kafka_version
+from tests.support.requests.messages import SCHEMAS, every_version, generated, message_from
 
 FILE = Path(__file__).parent / "answers" / "golden_messages.jsonl.gz"
 PROGRAM = Path(__file__).with_name("KafkaCodec.java")

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from tests.support.graduation import leave_open, read
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
+from tests.support.logs.graduation import leave_open, read
 
 DIRECTORY = Path(__file__).parents[1] / "golden" / "adopt"
 ARCHIVE, SHOWN = DIRECTORY / "kafka-3.9.tar.gz", DIRECTORY / "kafka-3.9.json"

@@ -6,7 +6,7 @@ from typing import Any
 from oncelog.protocol.message import Message
 from tests.clients.wire import WireBroker
 from tests.fakes.broker import VirtualBroker
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
 
 _FILE = "{topic}-{partition}/leader-epoch-checkpoint"
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from oncelog.protocol.message import Message
 from tests.clients.wire import WireBroker
 from tests.fakes.broker import VirtualBroker
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
 
 ANSWERS = Path(__file__).parent / "answers"
 Differences = Mapping[str, tuple[str, object]]

@@ -3,7 +3,7 @@
 from oncelog.broker.storage.local.local_log import LocalLog
 from tests.clients.wire import WireBroker
 from tests.fakes.broker import VirtualBroker
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
 
 _STEP_MS = 100
 

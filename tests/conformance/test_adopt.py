@@ -20,8 +20,9 @@ from oncelog.client.admin.descriptions import TransactionDescription
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from tests.clients.share_requests import SETTINGS as SHARE_SETTINGS
 from tests.clients.wire import WireBroker
-from tests.support.daemon import Daemon
-from tests.support.graduation import (
+from tests.support.kafka.directories import fingerprint
+from tests.support.kafka.server import Kafka, free_ports, java_with_kafka
+from tests.support.logs.graduation import (
     GROUPS,
     JOBS,
     LEFT,
@@ -43,9 +44,8 @@ from tests.support.graduation import (
     until_groups_are_loaded,
     wish_for,
 )
-from tests.support.kafka import Kafka, free_ports, java_with_kafka
-from tests.support.kafka_directories import fingerprint
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.kafka
 

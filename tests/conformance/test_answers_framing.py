@@ -14,8 +14,8 @@ import pytest
 
 from oncelog.protocol.api_keys import ApiKey
 from tests.conformance.transcripts.framing_transcript import ROWS, Row, outcome, outcomes, prepare
-from tests.support.daemon import Daemon
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
+from tests.support.processes.daemon import Daemon
 
 ANSWERS = Path(__file__).parent / "answers" / "framing_answers.json"
 

@@ -12,9 +12,9 @@ from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from tests.clients.share_requests import SETTINGS
 from tests.clients.wire import WireBroker
 from tests.conformance.transcripts.cluster_transcript import FEATURES_OFF
-from tests.support.daemon import Daemon
-from tests.support.java import ask_kafka
-from tests.support.kafka import Kafka
+from tests.support.kafka.java import ask_kafka
+from tests.support.kafka.server import Kafka
+from tests.support.processes.daemon import Daemon
 from tools import kafka_facts
 
 pytestmark = pytest.mark.kafka

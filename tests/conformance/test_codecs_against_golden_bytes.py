@@ -4,8 +4,8 @@ import pytest
 
 from oncelog.protocol.errors import ProtocolError
 from tests.conformance.golden_messages import Golden, load, provenance
-from tests.support.kafka_json import as_json, renamed
-from tests.support.messages import every_version, generated
+from tests.support.kafka.converted_json import as_json, renamed
+from tests.support.requests.messages import every_version, generated
 from tests.support.tables import rows
 
 GOLDEN = load()

@@ -13,9 +13,9 @@ import pytest
 
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.schema import Schema
-from tests.support.java import ask_kafka
-from tests.support.kafka_json import as_json, renamed
-from tests.support.messages import every_version, generated, message_from
+from tests.support.kafka.converted_json import as_json, renamed
+from tests.support.kafka.java import ask_kafka
+from tests.support.requests.messages import every_version, generated, message_from
 
 pytestmark = pytest.mark.kafka
 

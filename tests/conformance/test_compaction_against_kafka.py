@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.compaction_scenes import SCENES
-from tests.support.daemon import Daemon
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
+from tests.support.logs.compaction_scenes import SCENES
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 _STEP = re.compile(r"(?P<producer>\d)(?:(?P<end>[+-])|:(?P<key>\w)=(?P<value>\w*))\Z")
 _TOPIC = {

@@ -11,8 +11,8 @@ from oncelog import sync
 from oncelog.client import Admin, Producer, TopicPartition
 from oncelog.testing import Broker
 from oncelog.tools.copy import life
-from tests.support.copies import Recorder, contents, copy, expected_offset, fill, placed
-from tests.support.kafka import Kafka, java_with_kafka
+from tests.support.kafka.server import Kafka, java_with_kafka
+from tests.support.logs.copies import Recorder, contents, copy, expected_offset, fill, placed
 from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka

@@ -20,8 +20,8 @@ from oncelog.client import Admin, Consumer, Producer
 from oncelog.client.admin.descriptions import TransactionDescription
 from oncelog.protocol.generated.end_txn_request import EndTxnRequest
 from tests.clients.wire import WireBroker
-from tests.support.daemon import Daemon
-from tests.support.graduation import (
+from tests.support.kafka.server import Kafka, free_ports, java_with_kafka
+from tests.support.logs.graduation import (
     GROUPS,
     JOBS,
     LEFT,
@@ -40,8 +40,8 @@ from tests.support.graduation import (
     until_groups_are_loaded,
     wish_for,
 )
-from tests.support.kafka import Kafka, free_ports, java_with_kafka
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.kafka
 

@@ -14,8 +14,8 @@ import pytest
 from oncelog.broker.config.properties import parse_properties
 from oncelog.client import Admin
 from oncelog.protocol.topics import INTERNAL_TOPICS
-from tests.support.daemon import Daemon
-from tests.support.graduation import (
+from tests.support.kafka.server import Kafka, format_storage, free_ports, java_with_kafka
+from tests.support.logs.graduation import (
     GROUPS,
     LEFT,
     ORDERS,
@@ -30,8 +30,8 @@ from tests.support.graduation import (
     until_groups_are_loaded,
     wish_for,
 )
-from tests.support.kafka import Kafka, format_storage, free_ports, java_with_kafka
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kafka import java_with_kafka
+from tests.support.kafka.server import java_with_kafka
+from tests.support.pages.walkthrough import steps_of, walk
 from tests.support.patience import PATIENCE_S
-from tests.support.walkthrough import steps_of, walk
 
 _SCRIPTS = {
     "kafka-server-start.sh": "kafka.Kafka",

@@ -16,11 +16,11 @@ from oncelog.client.admin.descriptions import DelegationToken
 from oncelog.sync import Admin, Consumer, Producer
 from oncelog.tools.graduate.graduation import Wish
 from oncelog.tools.graduate.security import by_hand
-from tests.support.daemon import Daemon
-from tests.support.graduation import done
-from tests.support.kafka import Kafka, free_neighbours, free_ports, java_with_kafka
-from tests.support.secured import Certificates
-from tests.support.tokens import Issuer
+from tests.support.kafka.server import Kafka, free_neighbours, free_ports, java_with_kafka
+from tests.support.logs.graduation import done
+from tests.support.processes.daemon import Daemon
+from tests.support.security.secured import Certificates
+from tests.support.security.tokens import Issuer
 
 pytestmark = pytest.mark.kafka
 PASSWORD, TOPIC = "pass;word=\\ with signs", "orders"

@@ -15,7 +15,7 @@ from oncelog.protocol.records.batch import check_crc, encode_batch, read_header
 from oncelog.protocol.records.compression import CODECS
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
 from oncelog.protocol.records.record import Record, decode_records
-from tests.support.java import ask_kafka
+from tests.support.kafka.java import ask_kafka
 
 pytestmark = pytest.mark.kafka
 

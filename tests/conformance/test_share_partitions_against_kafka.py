@@ -33,8 +33,8 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.control import ControlRecordType, encode_end_txn_marker
 from oncelog.protocol.records.record import Record
-from tests.support.java import ask_kafka
-from tests.support.share_state import Written, contiguous
+from tests.support.kafka.java import ask_kafka
+from tests.support.transactions.share_state import Written, contiguous
 
 pytestmark = pytest.mark.kafka
 

@@ -28,10 +28,10 @@ from tests.conformance.transcripts.partition_transcript import (
     lines_of_markers,
     marker_question,
 )
-from tests.support.append_tables import BATCHES, KINDS, MARKERS, rows
-from tests.support.transaction_lives import LIVES, UNKNOWN
-from tests.support.transaction_requests import REQUESTS
-from tests.support.transaction_tables import Cell, read
+from tests.support.logs.append_tables import BATCHES, KINDS, MARKERS, rows
+from tests.support.transactions.lives import LIVES, UNKNOWN
+from tests.support.transactions.requests import REQUESTS
+from tests.support.transactions.tables import Cell, read
 
 ANSWERS = {case: recorded(*case) for case in CASES}
 for (name, _), answers in ANSWERS.items():

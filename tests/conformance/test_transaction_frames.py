@@ -20,7 +20,7 @@ from tests.conformance.replay import Replay
 from tests.conformance.transaction_recordings import DIFFERENCES, LEVELS, recorded, virtual_broker
 from tests.conftest import Start
 from tests.fakes.broker import HOST, PORT, VirtualBroker
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "compare" / "transcripts.md"
 

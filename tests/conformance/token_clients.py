@@ -11,7 +11,7 @@ from oncelog.protocol.message import Message
 from tests.clients.sasl_connection import SaslClient, SaslServer
 from tests.clients.scram_client import ScramClient
 from tests.clients.wire import WireBroker
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
 
 _PACKAGE = "org.apache.kafka.common.security"
 KAFKA_SETTINGS = (

@@ -1,13 +1,13 @@
 """Which cells of the coordinator's decision tables Apache Kafka was asked, and why not the others.
 
-Owns: for each cell of `tests.support.transaction_tables` the names of the questions whose answers are recorded, or the
+Owns: for each cell of `tests.support.transactions.tables` the names of the questions whose answers are recorded, or the
 reason why no request brings it about. Does not own: the tables, the questions, the answers.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from tests.support.transaction_tables import Cell
+from tests.support.transactions.tables import Cell
 
 APPEND = "a pending transition lasts for one append to __transaction_state, which no request can hold"
 ALWAYS_PENDING = "a prepared transaction is pending until COMPLETE: asked as such"

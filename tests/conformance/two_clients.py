@@ -6,7 +6,7 @@ from oncelog.protocol.message import Message
 from tests.clients.wire import WireBroker
 from tests.conformance.transcripts.authorization_transcript import ADMIN, CLIENT, SETTINGS
 from tests.fakes.broker import VirtualBroker
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
 
 _LONGEST_MS = 30_000
 

@@ -12,10 +12,10 @@ from oncelog.client.admin.descriptions import PartitionDescription
 from oncelog.client.blocking.clients import Consumer, Producer
 from oncelog.console.reading import Reader
 from oncelog.testing import Broker
-from tests.support import chromium
-from tests.support.chromium import Chromium, Page
-from tests.support.consoles import TIMEOUT_MS, serving
-from tests.support.layouts import WIDTHS, faults_of
+from tests.support.console import chromium
+from tests.support.console.chromium import Chromium, Page
+from tests.support.console.consoles import TIMEOUT_MS, serving
+from tests.support.console.layouts import WIDTHS, faults_of
 from tests.support.patience import GIVES_UP_MS, PATIENCE_S, until
 
 pytestmark = [

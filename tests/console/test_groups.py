@@ -25,7 +25,7 @@ from oncelog.http_port import HttpPort
 from oncelog.share_groups import FailedRecord, SharePartition
 from oncelog.testing import Broker
 from oncelog.tools.group_types import Group
-from tests.support.consoles import TIMEOUT_MS, console, text_of
+from tests.support.console.consoles import TIMEOUT_MS, console, text_of
 
 READ, UNREAD = TopicPartition("jobs", 0), TopicPartition("jobs", 1)
 OFFSETS = {UNREAD: SharePartitionOffset(None, None, None), READ: SharePartitionOffset(1, 0, 2)}

@@ -16,7 +16,7 @@ from oncelog.console.reading import Reader
 from oncelog.faults import Action, Point, Rule
 from oncelog.http_port import HttpPort
 from oncelog.testing import Broker
-from tests.support.consoles import OURS, TIMEOUT_MS, console, text_of
+from tests.support.console.consoles import OURS, TIMEOUT_MS, console, text_of
 from tests.support.patience import PATIENCE_MS
 
 

@@ -9,11 +9,11 @@ from oncelog.client.blocking.clients import Admin
 from oncelog.console.holding import STEPS
 from oncelog.console.reading import Reader
 from oncelog.testing import Broker
-from tests.support import chromium
-from tests.support.chromium import Chromium, Page
-from tests.support.console_scene import ADDRESSES, scene
-from tests.support.consoles import TIMEOUT_MS, address_of, serving
-from tests.support.layouts import WIDTHS, faults_of
+from tests.support.console import chromium
+from tests.support.console.chromium import Chromium, Page
+from tests.support.console.consoles import TIMEOUT_MS, address_of, serving
+from tests.support.console.layouts import WIDTHS, faults_of
+from tests.support.console.scene import ADDRESSES, scene
 
 pytestmark = [
     pytest.mark.slow,

@@ -14,11 +14,11 @@ import pytest
 from oncelog.console.holding import STEPS
 from oncelog.console.reading import Reader
 from oncelog.testing import Broker
-from tests.support import chromium
-from tests.support.chromium import Chromium
-from tests.support.consoles import serving
-from tests.support.kafka import free_ports
-from tests.support.lesson import CONFIG, Lesson
+from tests.support.console import chromium
+from tests.support.console.chromium import Chromium
+from tests.support.console.consoles import serving
+from tests.support.console.lesson import CONFIG, Lesson
+from tests.support.kafka.server import free_ports
 from tests.support.patience import PATIENCE_MS
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "start" / "teaching.md"

@@ -16,10 +16,10 @@ from oncelog.console.reading import Reader
 from oncelog.protocol.errors import ErrorCode
 from oncelog.testing import Broker
 from tests.conftest import Start
-from tests.support.consoles import TIMEOUT_MS, console, serving, text_of
-from tests.support.pair import Pair
+from tests.support.console.consoles import TIMEOUT_MS, console, serving, text_of
 from tests.support.patience import PATIENCE_S, until
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.pair import Pair
+from tests.support.postgres.server import Postgres, started
 
 NOBODY = UUID(int=0)
 NOW_MS = 1_000_000

@@ -27,10 +27,10 @@ from oncelog.tools.log.map.partition import MEANINGS, State
 from oncelog.tools.log.map.reader import read_map
 from oncelog.tools.log.points import known_points
 from tests.conftest import Start
-from tests.support.console_scene import ADDRESSES, scene
-from tests.support.consoles import OURS, TIMEOUT_MS, console, letters_of, text_of
-from tests.support.hanging import hang
+from tests.support.console.consoles import OURS, TIMEOUT_MS, console, letters_of, text_of
+from tests.support.console.scene import ADDRESSES, scene
 from tests.support.patience import GIVES_UP_MS
+from tests.support.transactions.hanging import hang
 
 _WITHOUT_NUMBERS = {"/fence", "/abort", "/findings", "/settings", "/produce", "/hold"}
 

@@ -14,7 +14,7 @@ from oncelog.console.reading import Reader
 from oncelog.console.security import no_writing_of
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from oncelog.testing import Broker
-from tests.support.consoles import OURS, console, text_of
+from tests.support.console.consoles import OURS, console, text_of
 from tests.support.patience import GIVES_UP_MS, PATIENCE_MS
 
 

@@ -26,9 +26,9 @@ from oncelog.testing import Broker
 from oncelog.testing.lives import ThreadLife
 from oncelog.tools import doctor as doctor_module
 from oncelog.tools.txn import operations
-from tests.support.consoles import OURS, console, text_of
+from tests.support.console.consoles import OURS, console, text_of
 from tests.support.patience import GIVES_UP_MS
-from tests.support.states_scene import in_state, topic_of
+from tests.support.transactions.states_scene import in_state, topic_of
 
 DECIDED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 WORDS = {

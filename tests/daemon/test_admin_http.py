@@ -15,10 +15,10 @@ from confluent_kafka import Producer
 
 from oncelog.faults import Action, ApiKey, ErrorCode, FaultClient, FaultsRefused, Point, Rule, Selector
 from tests.conftest import Start
-from tests.support.confluent import new_topic, read_all
-from tests.support.daemon import Daemon
-from tests.support.faults import faults_of
+from tests.support.foreign.confluent import new_topic, read_all
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
+from tests.support.processes.faults import faults_of
 
 ADMIN = "oncelog.admin.listen=127.0.0.1:0"
 

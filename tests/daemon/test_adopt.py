@@ -19,11 +19,11 @@ from oncelog.cli import main
 from oncelog.client import Admin, Consumer, KafkaError, NewTopic, Producer
 from oncelog.client import TopicPartition as Place
 from tests.conformance.kafka_directory import shown
-from tests.support.daemon import Daemon
-from tests.support.graduation import read
-from tests.support.kafka_directories import fingerprint, recorded
+from tests.support.kafka.directories import fingerprint, recorded
+from tests.support.logs.graduation import read
+from tests.support.pages.walkthrough import steps_of, walk
 from tests.support.patience import PATIENCE_S
-from tests.support.walkthrough import steps_of, walk
+from tests.support.processes.daemon import Daemon
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from oncelog.broker.observability.catalogue import ALL, PREFIX
 from tests.conftest import Start
-from tests.support.certificates import Certificates
-from tests.support.daemon import LOOKS_AT_FILES
-from tests.support.interop import needs
+from tests.support.console.prometheus import PROMTOOL
+from tests.support.foreign.interop import needs
 from tests.support.patience import PATIENCE_S
-from tests.support.prometheus import PROMTOOL
+from tests.support.processes.daemon import LOOKS_AT_FILES
+from tests.support.security.certificates import Certificates
 from tools.dashboard import DASHBOARD
 
 RULES = DASHBOARD.with_name("alerts.yml")

@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from oncelog.cli import main
 from tests.conftest import Start
-from tests.support.daemon import LOOKS_AT_FILES, Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import LOOKS_AT_FILES, Daemon
 
 pytestmark = LOOKS_AT_FILES
 PARTITIONS = (0, 1)

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from oncelog.health import check_health
 from tests.conftest import Start
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 API_VERSIONS, METADATA, PRODUCE = 18, 3, 0
 

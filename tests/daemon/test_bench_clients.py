@@ -8,7 +8,7 @@ import pytest
 from bench.clients.__main__ import WORKLOADS, measure
 from bench.clients.workers import CLIENTS
 from bench.harness.interpreters import make_place
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.slow
 

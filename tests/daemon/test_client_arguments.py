@@ -18,7 +18,7 @@ from oncelog.client import (
     TopicPartition,
     TransactionalSession,
 )
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 PLACE = TopicPartition("arguments", 0)
 RECORD = Record("arguments", 0, 41, 0, None, None)

@@ -18,9 +18,9 @@ from oncelog.client import (
     TransactionalSession,
 )
 from tests.conftest import Start
-from tests.support.chaos_proxy import ChaosProxy
-from tests.support.kafka import free_ports
+from tests.support.kafka.server import free_ports
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.chaos_proxy import ChaosProxy
 
 PARTITIONS = 3
 COUNT = 300

@@ -20,8 +20,8 @@ from oncelog.client import (
 )
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
-from tests.support.daemon import Daemon
 from tests.support.patience import SHORT_OF_DEFAULTS_S
+from tests.support.processes.daemon import Daemon
 
 KINDS = {
     "eager": ConsumerOptions(heartbeat_interval_ms=50),

@@ -8,11 +8,11 @@ import pytest
 
 from oncelog.client import Admin, ConfigError, Consumer, ConsumerOptions, FatalError, NewTopic, Producer, TopicPartition
 from oncelog.faults import Action, ApiKey, ErrorCode, FaultClient, Point, Rule, Selector
-from tests.support.daemon import Daemon
-from tests.support.faults import faults_of
-from tests.support.interop import QUICK_GROUPS
+from tests.support.foreign.interop import QUICK_GROUPS
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
-from tests.support.sent_requests import sent_requests
+from tests.support.processes.daemon import Daemon
+from tests.support.processes.faults import faults_of
+from tests.support.requests.sent_requests import sent_requests
 
 HEARTBEATS = Selector(api=ApiKey.CONSUMER_GROUP_HEARTBEAT, client_id="first")
 COMMITS = Selector(api=ApiKey.OFFSET_COMMIT, client_id="first")

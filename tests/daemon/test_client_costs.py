@@ -17,7 +17,7 @@ import pytest
 
 from oncelog import client, protocol
 from oncelog.client import Consumer, Producer, TopicPartition
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 pytestmark = [
     pytest.mark.interpreted,

@@ -38,9 +38,9 @@ from oncelog import (
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.conftest import Start
-from tests.support.kafka import free_ports
+from tests.support.kafka.server import free_ports
 from tests.support.patience import GIVES_UP_MS, SHORT_OF_DEFAULTS_S
-from tests.support.silent_proxy import SilentProxy
+from tests.support.processes.silent_proxy import SilentProxy
 
 TIMEOUT_MS = GIVES_UP_MS
 _OF_A_MEMBER = ("heartbeat", "close", "commit_sync", "seek_to_committed")

@@ -5,7 +5,7 @@ import pytest
 from oncelog.client import ConfigError, Consumer, Producer, TopicPartition
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 
 def batch(*values: bytes, compression: str = "none", producer_id: int = -1) -> bytes:

@@ -11,8 +11,8 @@ import pytest
 
 from oncelog.client import Admin, Consumer, ConsumerGroupMetadata, NewTopic, Producer, Record, TopicPartition
 from tests.conftest import Start
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 PARTITIONS = [TopicPartition("purchases", index) for index in range(3)]
 PRODUCERS = 3

@@ -25,8 +25,8 @@ from oncelog.client import (
 )
 from oncelog.client.wire import cluster
 from tests.conftest import Start
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from oncelog.client import (
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
 from tests.clients.wire import WireBroker
-from tests.support.group_workers import Ledger, Worker
-from tests.support.interop import QUICK_GROUPS, unique
-from tests.support.kafka import ON_BOTH, serving
+from tests.support.foreign.group_workers import Ledger, Worker
+from tests.support.foreign.interop import QUICK_GROUPS, unique
+from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
 
 PARTITIONS = 6

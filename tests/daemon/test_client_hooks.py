@@ -22,8 +22,8 @@ from oncelog import (
     TopicPartition,
     TransactionAborted,
 )
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_MS
+from tests.support.processes.daemon import Daemon
 
 
 @pytest.fixture

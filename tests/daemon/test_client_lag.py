@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from oncelog.client import Admin, ConfigError, Consumer, ConsumerOptions, Lag, NewTopic, Producer, TopicPartition
-from tests.support.kafka import ON_BOTH, serving
+from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_MS
 
 

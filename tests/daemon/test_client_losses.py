@@ -22,8 +22,8 @@ from oncelog.client import (
 )
 from oncelog.client.blocking import clients as sync
 from tests.conftest import Start
-from tests.support.daemon import Daemon
 from tests.support.patience import GIVES_UP_MS, PATIENCE_MS, PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 TOO_LARGE = bytes(1_000)
 

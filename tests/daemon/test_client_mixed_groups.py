@@ -18,10 +18,10 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 
 from oncelog.client import Consumer, ConsumerOptions, TopicPartition
 from tests.conftest import Start
-from tests.support.confluent import new_topic
-from tests.support.daemon import Daemon
-from tests.support.interop import QUICK_GROUPS, unique
+from tests.support.foreign.confluent import new_topic
+from tests.support.foreign.interop import QUICK_GROUPS, unique
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 PARTITIONS = 6
 KINDS: dict[str, ConsumerOptions] = {

@@ -15,8 +15,8 @@ import oncelog
 from oncelog import Admin, KafkaError
 from oncelog.sync import Producer
 from oncelog.testing import Broker
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.slow
 

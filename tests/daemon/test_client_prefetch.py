@@ -9,9 +9,9 @@ from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from oncelog.client.consuming.fetcher import Fetcher
 from oncelog.client.values.errors import RequestTimedOut
 from oncelog.protocol.api_keys import ApiKey
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_MS
-from tests.support.sent_requests import sent_requests
+from tests.support.processes.daemon import Daemon
+from tests.support.requests.sent_requests import sent_requests
 
 RECORD_BYTES = 10_000
 BATCH_BYTES = 60_000

@@ -14,9 +14,9 @@ from tests.clients.group_members import Member
 from tests.clients.wire import WireBroker
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
-from tests.support.sent_requests import sent_requests
+from tests.support.processes.daemon import Daemon
+from tests.support.requests.sent_requests import sent_requests
 
 FOR_GOOD_MS = 4 * PATIENCE_MS
 """A session that does not expire while a test waits."""

@@ -10,9 +10,9 @@ from oncelog.faults import Action, ErrorCode, Point, Rule, Selector
 from oncelog.protocol.api_keys import ApiKey
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_MS
-from tests.support.sent_requests import sent_requests
+from tests.support.processes.daemon import Daemon
+from tests.support.requests.sent_requests import sent_requests
 
 pytestmark = pytest.mark.interpreted  # sent_requests replaces a method of the connection
 

@@ -18,8 +18,8 @@ from oncelog import (
     TopicPartition,
     TransactionalSession,
 )
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_MS
+from tests.support.processes.daemon import Daemon
 
 POISON = b"{"
 

@@ -10,8 +10,8 @@ from oncelog.client import Admin, Consumer, InvalidState, NewTopic, Producer, Pr
 from oncelog.faults import Action, ApiKey, ErrorCode, FaultClient, Point, Rule, Selector
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
-from tests.support.daemon import Daemon
 from tests.support.patience import GIVES_UP_MS, PATIENCE_S, until
+from tests.support.processes.daemon import Daemon
 
 COUNT = 20
 

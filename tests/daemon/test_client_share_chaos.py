@@ -9,9 +9,9 @@ import pytest
 
 from oncelog.client import Admin, KafkaError, NewTopic, Producer, ShareConsumer, ShareConsumerOptions, TopicPartition
 from tests.conftest import Start
-from tests.support.chaos_proxy import ChaosProxy
-from tests.support.kafka import free_ports
+from tests.support.kafka.server import free_ports
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.chaos_proxy import ChaosProxy
 
 TOPIC, GROUP = "jobs", "workers"
 PARTITIONS = 2

@@ -10,8 +10,8 @@ from oncelog.client import Admin, Consumer, NewTopic, Producer, ProducerOptions,
 from oncelog.client.values.errors import AbortableError, CommitUnknown, ConnectionLost, DeliveryTimeout, RequestTimedOut
 from oncelog.client.values.records import IsolationLevel
 from tests.conftest import Start
-from tests.support.daemon import Daemon
 from tests.support.patience import GIVES_UP_MS, PATIENCE_MS, PATIENCE_S, SHORT_OF_DEFAULTS_S
+from tests.support.processes.daemon import Daemon
 
 
 async def new_topic(daemon: Daemon, partitions: int = 1) -> str:

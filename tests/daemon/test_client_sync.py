@@ -15,8 +15,8 @@ from oncelog.client import NewTopic, TopicPartition
 from oncelog.client import Producer as AsyncProducer
 from oncelog.client.blocking.clients import Admin, Consumer, Delivery, Producer, TransactionalSession
 from oncelog.client.values.errors import InvalidState, ProducerFenced
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 ROOT = Path(__file__).parent.parent.parent
 

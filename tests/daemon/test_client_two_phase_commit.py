@@ -11,8 +11,8 @@ from oncelog.client import Admin, Consumer, PreparedTxnState, Producer, TopicPar
 from oncelog.client.blocking import clients as client_sync
 from oncelog.client.values.errors import ConfigError, FatalError, InvalidState, ProducerFenced
 from tests.conftest import Start
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 TWO_PHASE = "transaction.two.phase.commit.enable=true"
 PARTITION = TopicPartition("transfers", 0)

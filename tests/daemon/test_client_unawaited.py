@@ -20,7 +20,7 @@ from oncelog.client import (
     TransactionalSession,
 )
 from oncelog.client.options.serializers import INT64
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 GROUP = ConsumerGroupMetadata("unawaited")
 

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from oncelog.cli import main
 from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.faults import Action, Point, Rule, Selector
-from tests.support.command_tree import ARGUMENTS, ASKING
-from tests.support.daemon import Daemon
-from tests.support.faults import faults_of
+from tests.support.pages.command_tree import ARGUMENTS, ASKING
+from tests.support.processes.daemon import Daemon
+from tests.support.processes.faults import faults_of
 
 pytestmark = pytest.mark.sampled(3)
 

@@ -27,9 +27,9 @@ from tests.clients.in_memory_connection import api_versions, fetch, produce
 from tests.clients.wire import WireBroker
 from tests.conftest import Start
 from tests.fakes.logs import batch
-from tests.support.daemon import Daemon
-from tests.support.kafka import free_ports
+from tests.support.kafka.server import free_ports
 from tests.support.patience import PATIENCE_S, until
+from tests.support.processes.daemon import Daemon
 
 MIB = 1 << 20
 

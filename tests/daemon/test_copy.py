@@ -17,7 +17,7 @@ from oncelog.tools.copy import life
 from oncelog.tools.copy.copying import Copier
 from oncelog.tools.copy.state import topic_of
 from oncelog.tools.copy.survey import CopyError, Side, Wish
-from tests.support.copies import Recorder, contents, copy, expected_offset, fill, placed
+from tests.support.logs.copies import Recorder, contents, copy, expected_offset, fill, placed
 from tests.support.patience import PATIENCE_MS
 
 pytestmark = pytest.mark.sampled(3)

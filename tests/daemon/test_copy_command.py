@@ -19,7 +19,7 @@ from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from oncelog.sync import Admin as SyncAdmin
 from oncelog.sync import Producer
 from oncelog.testing import Broker
-from tests.support.copies import contents, fill, placed
+from tests.support.logs.copies import contents, fill, placed
 from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent

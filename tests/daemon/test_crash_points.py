@@ -8,9 +8,9 @@ from confluent_kafka import Producer
 from oncelog.faults import Action, Point, Rule, Selector
 from tests.conftest import Start
 from tests.daemon.test_admin_http import ADMIN
-from tests.support.confluent import new_topic, read_all
-from tests.support.faults import faults_of
+from tests.support.foreign.confluent import new_topic, read_all
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.faults import faults_of
 
 STATE = "__transaction_state"
 

@@ -13,9 +13,8 @@ from confluent_kafka import Producer
 from oncelog.cli import main
 from oncelog.protocol.errors import ErrorCode
 from tests.clients.wire import WireBroker
-from tests.support.confluent import read_all
-from tests.support.daemon import Daemon
-from tests.support.damage import (
+from tests.support.foreign.confluent import read_all
+from tests.support.logs.damage import (
     ACKNOWLEDGED,
     DESTRUCTIVE,
     END_OFFSET,
@@ -30,6 +29,7 @@ from tests.support.damage import (
     read_committed,
 )
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 STOPS = ("kill -9", "clean stop")
 

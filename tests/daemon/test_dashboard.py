@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from oncelog.broker.observability.catalogue import ALL, CERTIFICATE_END, OF_NODES, OF_TABLES, PREFIX
 from oncelog.sync import Consumer, Producer
 from tests.daemon.test_metrics import ask
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 from tools.dashboard import DASHBOARD
 
 ROOT = DASHBOARD.parent.parent.parent

@@ -11,11 +11,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.support.daemon import Daemon
-from tests.support.dashboard_scene import Scene
-from tests.support.interop import NODE_PACKAGES, needs
+from tests.support.console.dashboard_scene import Scene
+from tests.support.console.prometheus import PROGRAM, PROMTOOL, Prometheus
+from tests.support.foreign.interop import NODE_PACKAGES, needs
 from tests.support.patience import PATIENCE_S
-from tests.support.prometheus import PROGRAM, PROMTOOL, Prometheus
+from tests.support.processes.daemon import Daemon
 from tools.dashboard import DASHBOARD
 
 pytestmark = pytest.mark.interop

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from oncelog import Admin, AuthenticationFailed, ConfigError, Consumer, DelegationToken, Producer
-from tests.support.counted_logins import counted_logins
-from tests.support.daemon import Daemon
-from tests.support.kafka import free_ports
+from tests.support.kafka.server import free_ports
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
+from tests.support.security.counted_logins import counted_logins
 
 PASSWORD = "alice's password"
 _JAAS = (

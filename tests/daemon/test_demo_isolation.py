@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":

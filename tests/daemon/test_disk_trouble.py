@@ -22,8 +22,8 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.clients.wire import WireBroker
 from tests.daemon.test_metrics import ask, scrape
-from tests.support.daemon import READY, Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import READY, Daemon
 
 Start = Callable[..., Daemon]
 TOPIC = "trouble"

@@ -20,9 +20,9 @@ from oncelog.client.admin.descriptions import PartitionDescription, TopicDescrip
 from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.protocol.transaction_states import NO_TIMEOUT_MS
 from oncelog.tools import doctor as doctor_module
-from tests.support.daemon import Daemon
-from tests.support.hanging import hang
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
+from tests.support.transactions.hanging import hang
 
 
 def examined(daemon: Daemon, *arguments: str, exit_code: int) -> dict[str, tuple[str, str]]:

@@ -14,8 +14,8 @@ from oncelog.cli import main
 from oncelog.health import check_health
 from oncelog.testing import Broker
 from tests.conftest import Start
-from tests.support.daemon import LOOKS_AT_FILES
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import LOOKS_AT_FILES
 
 pytestmark = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 BOTH = ("127.0.0.1", "::1")

@@ -20,8 +20,8 @@ from oncelog.protocol.generated.produce_request import PartitionProduceData, Pro
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.clients.wire import WireBroker
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.slow
 

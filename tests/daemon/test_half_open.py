@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Start
-from tests.support.certificates import Certificates
-from tests.support.secure_clients import ROUND_TRIPS, Security
+from tests.support.security.certificates import Certificates
+from tests.support.security.secure_clients import ROUND_TRIPS, Security
 
 _CLIENTS = 300
 _TLS_HELLO_BEGINS = b"\x16\x03\x01\x40\x00\x01"

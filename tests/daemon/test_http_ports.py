@@ -13,9 +13,9 @@ import pytest
 from oncelog.faults import FaultClient, FaultsRefused
 from oncelog.sync import Admin
 from oncelog.witness import WitnessUnavailable, ask_witness
-from tests.support.certificates import Certificates
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
+from tests.support.security.certificates import Certificates
 
 ADMIN_TOKEN, METRICS_TOKEN = "admin-0123456789abcdef", "metrics-0123456789abcdef"
 

@@ -11,8 +11,8 @@ from oncelog.client.admin.descriptions import ClusterDescription
 from oncelog.tools.kafka_scripts import cluster
 from oncelog.tools.kafka_scripts.__main__ import link, main
 from oncelog.tools.kafka_scripts.table import SCRIPTS
-from tests.support.daemon import Daemon
-from tests.support.kafka_scripts import CALLS, GOLDEN, Call, words_of, written
+from tests.support.kafka.scripts import CALLS, GOLDEN, Call, words_of, written
+from tests.support.processes.daemon import Daemon
 
 
 def _typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:

@@ -13,8 +13,8 @@ from oncelog.protocol.generated.describe_transactions_request import DescribeTra
 from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
 from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.clients.wire import WireBroker
-from tests.support.daemon import Daemon
-from tests.support.large_logs import group_id, transactional_id, write_large_logs
+from tests.support.logs.large_logs import group_id, transactional_id, write_large_logs
+from tests.support.processes.daemon import Daemon
 
 COUNT = 100_000
 TOPIC = "payments"

@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from tests.conftest import Start
 from tests.daemon.test_admin_http import ADMIN
-from tests.support.confluent import new_topic, read_all
-from tests.support.faults import faults_of
+from tests.support.foreign.confluent import new_topic, read_all
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.faults import faults_of
 
 
 def test_a_commit_that_comes_late_tears_the_next_transaction_of_a_client_of_version_1(start_daemon: Start) -> None:

@@ -15,8 +15,8 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
 )
 from oncelog.sync import Producer
 from tests.clients.wire import WireBroker
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 BROKER_LOGGER = 8
 SET, DELETE = 0, 1

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.confluent import new_topic, read_all
-from tests.support.daemon import Daemon
+from tests.support.foreign.confluent import new_topic, read_all
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 COUNT = 10_000
 VALUE_BYTES = 2_000

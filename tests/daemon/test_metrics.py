@@ -11,8 +11,8 @@ from oncelog import TopicPartition
 from oncelog.broker.observability.catalogue import ALL, PREFIX
 from oncelog.broker.observability.metrics import BOUNDS_S
 from oncelog.sync import Admin, Consumer, Producer
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

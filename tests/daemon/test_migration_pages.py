@@ -20,8 +20,8 @@ import pytest
 
 from oncelog import Consumer, ConsumerSettings, NewTopic, Producer, ProducerSettings, TopicPartition, schemas
 from oncelog import sync as blocking
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.slow
 

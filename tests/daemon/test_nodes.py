@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from oncelog.cli import main
 from tests.daemon.test_metrics import ask
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.server import Postgres, started
+from tests.support.processes.daemon import Daemon
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _schemas = count()

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from oncelog.cli import main
 from oncelog.client.blocking.clients import Admin
-from tests.support.command_tree import ARGUMENTS, ASKING, command_at
-from tests.support.daemon import Daemon
+from tests.support.pages.command_tree import ARGUMENTS, ASKING, command_at
+from tests.support.processes.daemon import Daemon
 
 _HUGE = "1" * 30
 SAMPLE = ["", "nan", _HUGE, f"@{_HUGE}", f"a={_HUGE}"]

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from oncelog.cli import main
 from oncelog.client.admin.descriptions import NewTopic
 from oncelog.client.blocking.clients import Admin, Producer
-from tests.support.consoles import console, text_of
-from tests.support.daemon import Daemon
+from tests.support.console.consoles import console, text_of
+from tests.support.processes.daemon import Daemon
 
 
 @pytest.fixture(scope="module")

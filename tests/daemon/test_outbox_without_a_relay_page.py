@@ -16,7 +16,7 @@ from oncelog.testing import Broker
 from tests.conftest import Start
 from tests.daemon.test_postgres_storage import _overrides, _send, _values
 from tests.support.patience import PATIENCE_S, until
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.server import Postgres, started
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")

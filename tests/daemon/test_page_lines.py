@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kafka import free_neighbours, free_ports
+from tests.support.kafka.server import free_neighbours, free_ports
 from tests.support.patience import PATIENCE_S
 from tools.shell_blocks import ShellBlock, run_by
 

@@ -14,7 +14,7 @@ from oncelog.cli import main
 from oncelog.sync import Producer
 from oncelog.testing import Broker
 from tests.support.patience import until
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.server import Postgres, started
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _schemas = count()

@@ -11,8 +11,8 @@ from oncelog.client.blocking.clients import Producer
 from oncelog.tools.demo.postgres_server import installed_programs, reachable_programs
 from oncelog.tools.demo.stage import DemoFailed
 from tests.conftest import Start
-from tests.support.certificates import Certificates
-from tests.support.postgres import Postgres, open_directory
+from tests.support.postgres.server import Postgres, open_directory
+from tests.support.security.certificates import Certificates
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")

@@ -13,7 +13,7 @@ from oncelog.broker.config.settings import load_config
 from oncelog.testing import Broker
 from tests.conftest import Start
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.server import Postgres, started
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")

@@ -9,8 +9,8 @@ from tests.proofs.clients.client import LIBRDKAFKA, OWN
 from tests.proofs.nemesis import Say
 from tests.proofs.postgres import partitions, parts, takeovers
 from tests.proofs.postgres.world import World
-from tests.support.networks import ADDRESSES, open_networks, why_no_networks
-from tests.support.postgres import Postgres, need_programs, open_directory
+from tests.support.postgres.server import Postgres, need_programs, open_directory
+from tests.support.processes.networks import ADDRESSES, open_networks, why_no_networks
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 pytest.importorskip("psycopg", reason="connections are cut with psycopg: pip install 'oncelog[postgres]'")

@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from oncelog.client import Admin, Consumer, NewTopic, Producer
 from oncelog.testing import Broker
 from tests.conftest import Start
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.server import Postgres, started
+from tests.support.processes.daemon import Daemon
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 T = TypeVar("T")

@@ -22,9 +22,9 @@ from oncelog.client.consuming.single_fetch import fetch_once
 from oncelog.client.values.records import IsolationLevel
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.record import decode_records
-from tests.support.confluent import new_topic
-from tests.support.daemon import Daemon
+from tests.support.foreign.confluent import new_topic
 from tests.support.patience import GIVES_UP_MS
+from tests.support.processes.daemon import Daemon
 
 
 async def write(bootstrap: str, topic: str) -> None:

@@ -13,8 +13,8 @@ import pytest
 from oncelog.client import NewTopic, TopicPartition
 from oncelog.sync import Admin, Consumer, Producer
 from oncelog.testing import Broker
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 ROOT = Path(__file__).parent.parent.parent
 ONCELOG = (sys.executable, "-m", "oncelog")

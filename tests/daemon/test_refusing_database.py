@@ -14,10 +14,10 @@ from oncelog.cli import main
 from oncelog.client import Producer
 from tests.conftest import Start
 from tests.daemon.test_metrics import ask, scrape
-from tests.support.consoles import console, text_of
-from tests.support.daemon import Daemon
+from tests.support.console.consoles import console, text_of
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.server import Postgres, started
+from tests.support.processes.daemon import Daemon
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _SCHEMA, _OTHER = f"refusing_{os.getpid()}", f"away_{os.getpid()}"

@@ -11,10 +11,10 @@ from oncelog.client import AuthenticationFailed
 from oncelog.client.blocking.clients import Admin
 from oncelog.pipeline.options import parse, reach_of
 from oncelog.testing import Broker
-from tests.support.certificates import Certificates
 from tests.support.patience import PATIENCE_S
-from tests.support.secure_clients import ROUND_TRIPS, Security
-from tests.support.tokens import Issuer
+from tests.support.security.certificates import Certificates
+from tests.support.security.secure_clients import ROUND_TRIPS, Security
+from tests.support.security.tokens import Issuer
 
 PASSWORD = 'pass;word="\\ with signs'
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required\n  user_alice="{}";'.format(

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from oncelog import AuthenticationFailed, ConfigError
 from oncelog.client import UserScramCredentialUpsertion
 from oncelog.sync import Admin
-from tests.support.certificates import Certificates
 from tests.support.patience import PATIENCE_S
+from tests.support.security.certificates import Certificates
 
 ALICES, NEW, KEY, TOKENS = "alices-hunter2", "carols-hunter2", "keys-hunter2", "tokens-hunter2"
 SECRETS = (ALICES, NEW, KEY, TOKENS, "hunter2")

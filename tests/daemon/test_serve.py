@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from oncelog.broker.daemon.cli import main
 from oncelog.health import check_health
 from tests.conftest import Start
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 MAX_RESIDENT_KIB = 60 * 1024
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from oncelog.cli import main
 from oncelog.tools import service
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 _ANALYZE = shutil.which("systemd-analyze")
 _MOST_EXPOSED = 20

@@ -11,7 +11,7 @@ from oncelog.cli import main
 from oncelog.share_groups import FailedRecord, ask_share_group
 from oncelog.sync import Admin, Producer, ShareConsumer
 from oncelog.testing import Broker
-from tests.support.kafka import free_ports
+from tests.support.kafka.server import free_ports
 from tests.support.patience import PATIENCE_MS
 
 TOPIC, GROUP = "jobs", "workers"

@@ -22,10 +22,10 @@ from oncelog.cli import main
 from oncelog.client.blocking.clients import Producer
 from oncelog.testing import Broker
 from tests.conftest import Start
-from tests.support.certificates import Certificates
-from tests.support.daemon import LOOKS_AT_FILES
-from tests.support.logged import events
 from tests.support.patience import PATIENCE_S, until
+from tests.support.processes.daemon import LOOKS_AT_FILES
+from tests.support.processes.logged import events
+from tests.support.security.certificates import Certificates
 
 _NEVER_CAUGHT = {signal.SIGKILL, signal.SIGSTOP}
 _SYSTEMS_OWN = {

@@ -11,8 +11,8 @@ from oncelog.cli import main
 from oncelog.pipeline.sink.marker import Marker, MarkerMismatch
 from oncelog.pipeline.sink.plan import run_sink_id
 from oncelog.pipeline.sink.publish import SinkSettings, publish
-from tests.support.daemon import Daemon
-from tests.support.spark_query import Query
+from tests.support.processes.daemon import Daemon
+from tests.support.spark.query import Query
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from oncelog.pipeline.source.lookup import Lookup
 from oncelog.pipeline.source.offsets import TopicOffsets
 from oncelog.protocol.errors import ErrorCode
 from tests.conftest import Start
-from tests.support.daemon import Daemon
-from tests.support.faults import faults_of
-from tests.support.sink_batches import check_group, group_of, make_topics, outputs_of, read, settings, wanted
+from tests.support.processes.daemon import Daemon
+from tests.support.processes.faults import faults_of
+from tests.support.spark.sink_batches import check_group, group_of, make_topics, outputs_of, read, settings, wanted
 
 
 def offsets(group: str, topic: str, topic_id: str = "", **more: int) -> GroupOffsets:

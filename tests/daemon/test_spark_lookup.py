@@ -12,7 +12,7 @@ from oncelog.pipeline.source.lookup import Lookup
 from oncelog.pipeline.source.losses import DataLost
 from oncelog.pipeline.source.offsets import INITIAL, to_json
 from oncelog.pipeline.source.stream import StreamPlan
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 
 class CountingLookup(Lookup):

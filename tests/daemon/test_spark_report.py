@@ -11,10 +11,10 @@ from oncelog.client import Admin, NewTopic, Producer
 from oncelog.pipeline.notes import Notes, note_outcome
 from oncelog.pipeline.sink.publish import Step
 from oncelog.pipeline.source.offsets import TopicOffsets
-from tests.support.daemon import Daemon
-from tests.support.driver_death import Death, deaths
-from tests.support.sink_batches import OUTPUTS, ROWS
-from tests.support.spark_query import Query, check_report_of_a_death
+from tests.support.processes.daemon import Daemon
+from tests.support.spark.driver_death import Death, deaths
+from tests.support.spark.query import Query, check_report_of_a_death
+from tests.support.spark.sink_batches import OUTPUTS, ROWS
 
 
 @pytest.fixture(autouse=True)

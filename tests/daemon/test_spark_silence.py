@@ -20,9 +20,9 @@ from oncelog.pipeline.source.lookup import Lookup
 from oncelog.pipeline.source.planning import OffsetRange
 from oncelog.pipeline.source.reading import read_range
 from tests.conftest import Start
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
-from tests.support.sink_batches import wanted
+from tests.support.processes.daemon import Daemon
+from tests.support.spark.sink_batches import wanted
 
 TOPIC = "topic"
 ATTEMPTS = 3

@@ -18,10 +18,10 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from oncelog.tools.spark.state import write_marker
 from tests.conftest import Start
-from tests.support.daemon import Daemon
-from tests.support.driver_death import Death, DriverDied, deaths
-from tests.support.faults import faults_of
-from tests.support.sink_batches import (
+from tests.support.processes.daemon import Daemon
+from tests.support.processes.faults import faults_of
+from tests.support.spark.driver_death import Death, DriverDied, deaths
+from tests.support.spark.sink_batches import (
     NOW_MS,
     OUTPUTS,
     ROWS,

@@ -9,9 +9,9 @@ import pytest
 from oncelog import Acl, AclFilter, Admin, KafkaError, NewTopic
 from oncelog.pipeline.sink.marker import MARKER_TOPIC
 from oncelog.pipeline.sink.publish import SinkSettings, publish
-from tests.support.daemon import Daemon
-from tests.support.kafka import free_ports
-from tests.support.sink_batches import OUTPUTS, group_of, outputs_of, wanted
+from tests.support.kafka.server import free_ports
+from tests.support.processes.daemon import Daemon
+from tests.support.spark.sink_batches import OUTPUTS, group_of, outputs_of, wanted
 
 PASSWORD = "a password"
 _JAAS = (

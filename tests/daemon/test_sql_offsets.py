@@ -17,10 +17,10 @@ from oncelog.client.values.errors import ConfigError, InvalidState
 from oncelog.sql_offsets import PositionMoved, SqlBatch, SqlOffsets
 from tests.conftest import Start
 from tests.daemon.test_client_page import scripts
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import Postgres, started
-from tests.support.sql_ways import ASYNC_WAYS, BLOCKING_WAYS, BlockingWay, Way, execute, now
+from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.sql_ways import ASYNC_WAYS, BLOCKING_WAYS, BlockingWay, Way, execute, now
+from tests.support.processes.daemon import Daemon
 
 PAGE = Path(__file__).parents[2] / "docs" / "clients" / "client-sql-offsets.md"
 COUNT = 60

@@ -11,9 +11,9 @@ import pytest
 import trustme
 
 from tests.conftest import Start
-from tests.support.certificates import Certificates
-from tests.support.interop import PLACE, needs
+from tests.support.foreign.interop import PLACE, needs
 from tests.support.patience import PATIENCE_S
+from tests.support.security.certificates import Certificates
 
 pytestmark = pytest.mark.interop
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.stall_run import log_lines, offsets_gap, options_of, run
+from tests.support.foreign.stall_run import log_lines, offsets_gap, options_of, run
 
 LOG = """\
 %7|100.000|RECV|rdkafka#producer-2| [thrd:x]: x/1: Received AddOffsetsToTxnResponse (v0, 6 bytes, CorrId 1, rtt 1ms)

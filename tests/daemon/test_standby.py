@@ -33,9 +33,9 @@ from oncelog.protocol.generated.sasl_authenticate_request import SaslAuthenticat
 from oncelog.protocol.generated.sasl_handshake_request import SaslHandshakeRequest
 from tests.clients.wire import WireBroker
 from tests.conftest import Start
-from tests.support.pair import Pair
 from tests.support.patience import GIVES_UP_MS, PATIENCE_S, until
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.pair import Pair
+from tests.support.postgres.server import Postgres, started
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from oncelog.broker.config.settings import load_config
-from tests.support.postgres import Postgres, started
-from tests.support.walkthrough import steps_of, walk
+from tests.support.pages.walkthrough import steps_of, walk
+from tests.support.postgres.server import Postgres, started
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from oncelog.health import check_health
-from tests.support.daemon import READY
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import READY
 
 ROOT = Path(__file__).parent.parent.parent
 MOST_MODULES = 144

@@ -15,7 +15,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from oncelog import schemas
 from oncelog.sync import Producer
 from oncelog.testing import Broker
-from tests.support.schemas import FULL, PROTO
+from tests.support.schemas.registered import FULL, PROTO
 
 KINDS: dict[str, dict[str, Any]] = {"memory": {}, "disk": {"storage": "disk"}, "process": {"process": True}}
 ORDER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})

@@ -18,8 +18,8 @@ from tests.conftest import Start
 from tests.history.auditor import audit, require_at_least, tally
 from tests.history.events import FINAL, Bounds, Partition, Poll, Restart
 from tests.history.log_reader import read_files
-from tests.support import kill_run as clients
-from tests.support.kill_run import GROUP, INPUT, LEGS, OUTPUT, Run
+from tests.support.foreign import kill_run as clients
+from tests.support.foreign.kill_run import GROUP, INPUT, LEGS, OUTPUT, Run
 from tests.support.patience import PATIENCE_S
 
 PARTITIONS = (*LEGS, INPUT, OUTPUT)

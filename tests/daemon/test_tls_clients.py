@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog.testing import Broker
-from tests.support.certificates import Certificates
-from tests.support.secure_clients import ROUND_TRIPS, Security
+from tests.support.security.certificates import Certificates
+from tests.support.security.secure_clients import ROUND_TRIPS, Security
 
 
 @pytest.fixture(scope="module")

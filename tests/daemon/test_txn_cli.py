@@ -14,9 +14,9 @@ from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorR
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from tests.clients.conversation import Conversation, Producer, ends
 from tests.clients.wire import WireBroker
-from tests.support.daemon import Daemon
-from tests.support.hanging import conversation, hang
-from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
+from tests.support.processes.daemon import Daemon
+from tests.support.requests.hostile import HOSTILE, SURROGATE, require_harmless
+from tests.support.transactions.hanging import conversation, hang
 
 TOPIC = "payments"
 

@@ -13,8 +13,8 @@ from typing import Any
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.clients.conversation import Conversation
 from tests.clients.wire import WireBroker
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 ROOT = Path(__file__).parent.parent.parent
 ONE_COMMIT = [("Empty", "Ongoing"), ("Ongoing", "PrepareCommit"), ("PrepareCommit", "CompleteCommit")]

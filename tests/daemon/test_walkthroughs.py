@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from oncelog.tools.service import next_steps
-from tests.support.walkthrough import Step, steps_of, walk
+from tests.support.pages.walkthrough import Step, steps_of, walk
 
 pytestmark = pytest.mark.slow
 ONE_VM = "operate/one-vm.md"

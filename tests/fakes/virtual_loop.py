@@ -17,7 +17,7 @@ from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.frames import FrameReader
 from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse
 from oncelog.protocol.headers import decode_request_header, encode_response_header
-from tests.support.feeding import written
+from tests.support.requests.feeding import written
 
 HIGH_WATER_BYTES = 64 << 10
 """Unread bytes of a connection above which its client is asked to pause, as asyncio's transports do."""

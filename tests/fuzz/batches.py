@@ -7,7 +7,7 @@ from random import Random
 from oncelog.protocol.records.batch import assemble_batch, encode_batch
 from oncelog.protocol.records.compression import CODECS, compress
 from oncelog.protocol.records.record import Record, encode_records, zigzag
-from tests.support.frame_shapes import COMPRESSING, batch_of, framed, shapes
+from tests.support.requests.frame_shapes import COMPRESSING, batch_of, framed, shapes
 
 NOW_MS = 1_700_000_000_000
 _INT_EXTREMES = (-(1 << 31), -2, -1, 0, 1, 1 << 16, (1 << 31) - 1)

@@ -24,7 +24,7 @@ from oncelog.protocol.topics import INTERNAL_TOPICS
 from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.fuzz.canary import CAGE, TOPIC, Canary
 from tests.fuzz.conversation import Conversation, TooSlow, Wrong
-from tests.support.garbage import collections_off
+from tests.support.requests.garbage import collections_off
 
 Action = list[Any]
 """["open", name], ["bytes", name, hex] (with a fourth "at once" the broker gets no turn before the next action),

@@ -25,7 +25,7 @@ from oncelog.protocol.headers import encode_request_header, encode_response_head
 from oncelog.protocol.message import Message
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
-from tests.support.frame_shapes import contents, framed
+from tests.support.requests.frame_shapes import contents, framed
 
 TOPIC, GROUP = "canary", "canary-group"
 CAGE, _CAGE_CODEC = "canary-in-lz4", "lz4"

@@ -1,7 +1,7 @@
 """Climbs towards the request that costs most for its bytes: changes frames, and keeps of each API the costliest.
 
-Owns: what is changed and what is kept. Does not own: what a request may cost (`tests.support.costs`), nor the lies.
-One seed gives one climb; work is counted, not timed.
+Owns: what is changed and what is kept. Does not own: what a request may cost (`tests.support.requests.costs`), nor the
+lies. One seed gives one climb; work is counted, not timed.
 """
 
 import time
@@ -18,9 +18,9 @@ from tests.fuzz.frames import spoil_pieces
 from tests.fuzz.layout import Segment, segments
 from tests.fuzz.patterns import pattern, setting
 from tests.fuzz.requests import request_schema
-from tests.support.adversary import Stored, attacks
-from tests.support.costs import Cost, cost_of, over_budget
-from tests.support.stored import OPENED_TOPICS, costly_batches, full_broker
+from tests.support.requests.adversary import Stored, attacks
+from tests.support.requests.costs import Cost, cost_of, over_budget
+from tests.support.requests.stored import OPENED_TOPICS, costly_batches, full_broker
 
 _LARGEST_FRAME_BYTES = 60_000
 _BYTES_OF_ANY_REQUEST = 500

@@ -24,7 +24,7 @@ from tests.fakes.broker import HOST, PORT, VirtualBroker
 from tests.fuzz.batches import NOW_MS
 from tests.fuzz.conversation import Wrong
 from tests.fuzz.requests import request_schema
-from tests.support.messages import generated
+from tests.support.requests.messages import generated
 
 TOPIC = "edges"
 BY_NAME = {api.name: api for api in API_TABLE.values()}

@@ -9,7 +9,7 @@ from oncelog.protocol.headers import encode_request_header
 from oncelog.protocol.message import varint
 from tests.fuzz.layout import Segment, segments
 from tests.fuzz.requests import request_schema
-from tests.support.hostile import HOSTILE
+from tests.support.requests.hostile import HOSTILE
 
 _NUMBERS = (b"\x00", b"\x01", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00")
 _VARINTS = (0, 1, 2, 127, 128, 300, 16_384, 1 << 21, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 35) - 1)

@@ -1,7 +1,7 @@
 """Regular expressions that a client could send: small pieces, nested and repeated, that become large or slow.
 
-Owns: how a pattern is put together. Does not own: what it may cost (`tests.support.costs`). No pattern is listed: which
-one costs much is for the search to find.
+Owns: how a pattern is put together. Does not own: what it may cost (`tests.support.requests.costs`). No pattern is
+listed: which one costs much is for the search to find.
 """
 
 from random import Random

@@ -16,8 +16,8 @@ from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 from tests.fuzz.batches import NOW_MS, bad_batch, good_batch
-from tests.support.hostile import HOSTILE
-from tests.support.messages import generated
+from tests.support.requests.hostile import HOSTILE
+from tests.support.requests.messages import generated
 
 _STORIES = (
     ("api_versions", "metadata", "create_topics", "metadata", "produce", "fetch", "list_offsets"),

@@ -20,8 +20,8 @@ from tests.fuzz.canary import Canary
 from tests.fuzz.conversation import Conversation, Wrong
 from tests.fuzz.frames import request_frame, stream
 from tests.fuzz.requests import Requests, World
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 ADDRESS_SPACE_BYTES = 3 << 30
 MEMORY_BYTES = 600 << 20

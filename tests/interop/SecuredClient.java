@@ -28,7 +28,7 @@ import org.apache.kafka.common.security.token.delegation.DelegationToken;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** A secured client: each line of input is a job (tests/support/secured_jobs.py), each line of output what became of it. */
+/** A secured client: each line of input is a job (tests/support/security/secured_jobs.py), each line of output what became of it. */
 public class SecuredClient {
     public static void main(String[] arguments) throws IOException {
         ObjectMapper json = new ObjectMapper();

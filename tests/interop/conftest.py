@@ -13,7 +13,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tests.support.interop import CONFLUENT_NODE_PACKAGES, NODE_PACKAGES, PLACE, ROOT
+from tests.support.foreign.interop import CONFLUENT_NODE_PACKAGES, NODE_PACKAGES, PLACE, ROOT
 from tools.interop import APICURIO
 
 _FLINK = ("runtime", "connector-kafka")

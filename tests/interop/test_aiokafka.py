@@ -10,7 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 
 async def new_topic(daemon: Daemon, partitions: int = 1) -> str:

@@ -10,9 +10,9 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from tests.conftest import Start
-from tests.support.confluent import new_topic
-from tests.support.daemon import Daemon
-from tests.support.interop import QUICK_GROUPS, unique
+from tests.support.foreign.confluent import new_topic
+from tests.support.foreign.interop import QUICK_GROUPS, unique
+from tests.support.processes.daemon import Daemon
 
 PARTITIONS = 6
 POLLS = 400

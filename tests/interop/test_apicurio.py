@@ -19,10 +19,10 @@ from oncelog.schemas import (
     SchemaSerializer,
 )
 from oncelog.testing import Broker
-from tests.support.avro_pairs import NOT_READ, READ
-from tests.support.kafka import free_ports
+from tests.support.kafka.server import free_ports
 from tests.support.patience import PATIENCE_S
-from tests.support.schemas import FULL, JSON_ORDER, LATER, ORDER, PROTO
+from tests.support.schemas.avro_pairs import NOT_READ, READ
+from tests.support.schemas.registered import FULL, JSON_ORDER, LATER, ORDER, PROTO
 from tools.interop import PLACE
 
 pytestmark = pytest.mark.interop

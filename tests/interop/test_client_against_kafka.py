@@ -33,7 +33,7 @@ from oncelog.client.values.records import IsolationLevel
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
 from oncelog.protocol.records.record import decode_records
-from tests.support.kafka import ON_BOTH, serving
+from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
 
 

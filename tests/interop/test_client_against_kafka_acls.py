@@ -10,7 +10,7 @@ from oncelog.cli import main
 from oncelog.client import Acl, AclFilter, ConfigError, KafkaError
 from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.protocol.errors import ErrorCode
-from tests.support.kafka import ON_BOTH, serving
+from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import until
 
 SETTINGS = (

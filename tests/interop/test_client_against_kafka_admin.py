@@ -23,9 +23,9 @@ from oncelog.client import (
 )
 from oncelog.client.blocking import clients as sync
 from oncelog.protocol.errors import ErrorCode
-from tests.support.daemon import LOOKS_AT_FILES
-from tests.support.kafka import ON_BOTH, serving
+from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import LOOKS_AT_FILES
 
 
 @pytest.fixture(scope="module", params=ON_BOTH)

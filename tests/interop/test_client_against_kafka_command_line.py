@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 from oncelog.cli import main
 from oncelog.client import TopicPartition
 from oncelog.client.blocking.clients import Admin, Consumer, Producer
-from tests.support.daemon import LOOKS_AT_FILES
-from tests.support.interop import SHARE_STATE_ON_ONE_NODE
-from tests.support.kafka import ON_BOTH, serving
+from tests.support.foreign.interop import SHARE_STATE_ON_ONE_NODE
+from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import LOOKS_AT_FILES
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import pytest
 
 from oncelog.console.pages import PAGES
 from oncelog.testing import Broker
-from tests.support.console_scene import scene
-from tests.support.consoles import OURS, console, letters_of, text_of
-from tests.support.kafka import Kafka
+from tests.support.console.consoles import OURS, console, letters_of, text_of
+from tests.support.console.scene import scene
+from tests.support.kafka.server import Kafka
 
 pytestmark = pytest.mark.kafka
 PLACES = [{"topic": "orders", "partition": str(number)} for number in range(3)] + [

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from oncelog.cli import main
 from tests.clients.conversation import Conversation, ends
 from tests.daemon.test_txn_tail import ONE_COMMIT, rows, tailing, transact
-from tests.support.hanging import conversation
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
+from tests.support.transactions.hanging import conversation
 
 pytestmark = pytest.mark.kafka
 TOPIC = "payments"

@@ -29,9 +29,9 @@ from oncelog.client import (
 from oncelog.client.wire.security import SaslMechanism, SecurityProtocol
 from oncelog.client.wire.transport import Transport
 from oncelog.tools.kafka_scripts.__main__ import main as script_main
-from tests.support.counted_logins import counted_logins
-from tests.support.kafka import ON_BOTH
-from tests.support.secured import PASSWORD, USER, Secured, secured
+from tests.support.kafka.server import ON_BOTH
+from tests.support.security.counted_logins import counted_logins
+from tests.support.security.secured import PASSWORD, USER, Secured, secured
 
 LOGINS: tuple[tuple[SecurityProtocol, SaslMechanism | None], ...] = (
     ("PLAINTEXT", None),

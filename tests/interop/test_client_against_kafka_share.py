@@ -26,7 +26,7 @@ from oncelog.client import (
     TopicPartition,
     UnknownTopic,
 )
-from tests.support.kafka import ON_BOTH, serving
+from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
 
 OVERRIDES = (

@@ -24,8 +24,8 @@ from oncelog.protocol.generated.streams_group_heartbeat_request import (
     Topology,
 )
 from tests.clients.wire import WireBroker
-from tests.support.consoles import console, text_of
-from tests.support.kafka import ON_BOTH, serving
+from tests.support.console.consoles import console, text_of
+from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
 
 DOCS = Path(__file__).parent.parent.parent / "docs"

@@ -9,9 +9,10 @@ import pytest
 from oncelog.client import ProducerFenced
 from oncelog.pipeline.sink.marker import MARKER_TOPIC, ensure_topic, read_markers
 from oncelog.pipeline.sink.publish import Moment, Outcome, Step, publish
-from tests.support.driver_death import Death, DriverDied, deaths
-from tests.support.kafka import Kafka
-from tests.support.sink_batches import (
+from tests.support.kafka.server import Kafka
+from tests.support.spark.driver_death import Death, DriverDied, deaths
+from tests.support.spark.query import Query, check_report_of_a_death
+from tests.support.spark.sink_batches import (
     OUTPUTS,
     ROWS,
     check,
@@ -22,7 +23,6 @@ from tests.support.sink_batches import (
     settings,
     wanted,
 )
-from tests.support.spark_query import Query, check_report_of_a_death
 
 pytestmark = pytest.mark.kafka
 

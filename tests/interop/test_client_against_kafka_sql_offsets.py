@@ -11,8 +11,8 @@ from oncelog.client import Admin, Consumer, NewTopic, NoOffsetForPartition, Prod
 from oncelog.sql_offsets import SqlOffsets
 from tests.interop.test_client_against_kafka import new_topic
 from tests.interop.test_client_against_kafka_session import COUNT, scene
-from tests.support.kafka import ON_BOTH, serving
-from tests.support.sql_ways import BlockingWay, execute, sqlite
+from tests.support.kafka.server import ON_BOTH, serving
+from tests.support.postgres.sql_ways import BlockingWay, execute, sqlite
 
 
 @pytest.fixture(scope="module", params=ON_BOTH)

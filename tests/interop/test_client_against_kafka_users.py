@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from oncelog.cli import main
-from tests.support.kafka import ON_BOTH, java_with_kafka
+from tests.support.kafka.server import ON_BOTH, java_with_kafka
 from tests.support.patience import PATIENCE_S
-from tests.support.secured import PASSWORD, USER, Secured, secured
+from tests.support.security.secured import PASSWORD, USER, Secured, secured
 
 OWNER = f"User:{USER}"
 

@@ -20,9 +20,9 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from tests.clients.wire import WireBroker
-from tests.support.confluent import new_topic
-from tests.support.daemon import Daemon
+from tests.support.foreign.confluent import new_topic
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 Start = Callable[..., Daemon]
 SET, DELETE = AlterConfigOpType.SET, AlterConfigOpType.DELETE

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.support.confluent import new_topic
-from tests.support.daemon import Daemon
+from tests.support.foreign.confluent import new_topic
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 PARTITIONS = 6
 POLLS = 600

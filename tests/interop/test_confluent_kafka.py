@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.support.confluent import new_topic, read_all
-from tests.support.daemon import Daemon
+from tests.support.foreign.confluent import new_topic, read_all
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 
 def produce(daemon: Daemon, topic: str, values: list[bytes], **config: object) -> None:

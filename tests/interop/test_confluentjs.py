@@ -5,8 +5,15 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Start
-from tests.support.daemon import Daemon
-from tests.support.interop import CONFLUENT_NODE_PACKAGES, QUICK_GROUPS, finished_while_killed, needs, run, unique
+from tests.support.foreign.interop import (
+    CONFLUENT_NODE_PACKAGES,
+    QUICK_GROUPS,
+    finished_while_killed,
+    needs,
+    run,
+    unique,
+)
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.interop
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
 
 
 @pytest.mark.kafka

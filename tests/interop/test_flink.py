@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Start
-from tests.support.copying_jobs import EXPECTED, copied_under_kills, feed_topic, make_topics, supervised
-from tests.support.interop import PLACE, needs
+from tests.support.foreign.copying_jobs import EXPECTED, copied_under_kills, feed_topic, make_topics, supervised
+from tests.support.foreign.interop import PLACE, needs
 from tests.support.patience import SLOW_TIMEOUT_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(SLOW_TIMEOUT_S)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.interop import PLACE, needs
+from tests.support.foreign.interop import PLACE, needs
 from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.interop

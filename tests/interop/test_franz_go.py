@@ -3,8 +3,8 @@
 import pytest
 
 from tests.conftest import Start
-from tests.support.daemon import Daemon
-from tests.support.interop import GO_PROGRAM, QUICK_GROUPS, finished_while_killed, needs, run, unique
+from tests.support.foreign.interop import GO_PROGRAM, QUICK_GROUPS, finished_while_killed, needs, run, unique
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.interop
 

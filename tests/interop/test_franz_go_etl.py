@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from tests.conftest import Start
-from tests.support.interop import PLACE, needs
+from tests.support.foreign.interop import PLACE, needs
 from tests.support.patience import SLOW_TIMEOUT_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(SLOW_TIMEOUT_S)]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import Start
 from tests.interop.test_franz_go_etl import SUITES
-from tests.support.interop import GO_PROGRAM, QUICK_GROUPS, await_no_lag, finished_while_killed, needs, unique
+from tests.support.foreign.interop import GO_PROGRAM, QUICK_GROUPS, await_no_lag, finished_while_killed, needs, unique
 from tests.support.patience import SLOW_TIMEOUT_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(SLOW_TIMEOUT_S)]

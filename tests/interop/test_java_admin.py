@@ -12,10 +12,10 @@ from oncelog.protocol.generated.produce_request import PartitionProduceData, Pro
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.clients.wire import WireBroker
-from tests.support.daemon import Daemon
-from tests.support.java import ask_kafka
-from tests.support.kafka import Kafka
+from tests.support.kafka.java import ask_kafka
+from tests.support.kafka.server import Kafka
 from tests.support.patience import until
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.kafka
 

@@ -13,10 +13,10 @@ from confluent_kafka import KafkaException, Producer
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol.api_keys import ApiKey
 from tests.conftest import Start
-from tests.support.confluent import new_topic, read_all
-from tests.support.daemon import Daemon
-from tests.support.interop import QUICK_GROUPS, await_line, java_command, run_java, unique
+from tests.support.foreign.confluent import new_topic, read_all
+from tests.support.foreign.interop import QUICK_GROUPS, await_line, java_command, run_java, unique
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.interop
 

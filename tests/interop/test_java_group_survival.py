@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.conftest import Start
-from tests.support.confluent import new_topic
-from tests.support.daemon import Daemon
-from tests.support.interop import QUICK_GROUPS, java_command, unique
+from tests.support.foreign.confluent import new_topic
+from tests.support.foreign.interop import QUICK_GROUPS, java_command, unique
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.interop
 

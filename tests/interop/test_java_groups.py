@@ -14,8 +14,8 @@ from tests.clients.consumer_group_members import Consumer
 from tests.clients.group_members import Member, commit
 from tests.clients.offset_producer import Producer
 from tests.clients.wire import WireBroker
-from tests.support.daemon import LOOKS_AT_FILES, Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import LOOKS_AT_FILES, Daemon
 
 pytestmark = pytest.mark.kafka
 

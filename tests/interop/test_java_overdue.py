@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
-from tests.support.kafka import java_with_kafka
+from tests.support.kafka.server import java_with_kafka
 
 pytestmark = pytest.mark.kafka
 

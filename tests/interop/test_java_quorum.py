@@ -6,10 +6,10 @@ import pytest
 
 from oncelog.client.blocking.clients import Admin
 from tests.conftest import Start
-from tests.support.interop import class_path, run_java
-from tests.support.pair import Pair
+from tests.support.foreign.interop import class_path, run_java
 from tests.support.patience import until
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.pair import Pair
+from tests.support.postgres.server import Postgres, started
 
 pytestmark = pytest.mark.interop
 _TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"

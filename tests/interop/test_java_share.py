@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.interop import QUICK_GROUPS, SHARE_STATE_ON_ONE_NODE, java_source, run
-from tests.support.kafka import ON_BOTH, serving
+from tests.support.foreign.interop import QUICK_GROUPS, SHARE_STATE_ON_ONE_NODE, java_source, run
+from tests.support.kafka.server import ON_BOTH, serving
 
 PROGRAM = Path(__file__).parent / "JavaShare.java"
 

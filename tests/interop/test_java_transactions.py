@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.clients.conversation import Conversation
-from tests.support.daemon import LOOKS_AT_FILES, Daemon
-from tests.support.hanging import conversation, hang
-from tests.support.java import ask_kafka
-from tests.support.kafka import Kafka
+from tests.support.kafka.java import ask_kafka
+from tests.support.kafka.server import Kafka
+from tests.support.processes.daemon import LOOKS_AT_FILES, Daemon
+from tests.support.transactions.hanging import conversation, hang
 
 pytestmark = pytest.mark.kafka
 

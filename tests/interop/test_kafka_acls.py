@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.interop import java_command
-from tests.support.kafka import serving
+from tests.support.foreign.interop import java_command
+from tests.support.kafka.server import serving
 from tests.support.patience import PATIENCE_S
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kafka_acls.txt"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Start
-from tests.support.copying_jobs import (
+from tests.support.foreign.copying_jobs import (
     EXPECTED,
     PATIENCE_S,
     Program,
@@ -21,10 +21,10 @@ from tests.support.copying_jobs import (
     make_topics,
     supervised,
 )
-from tests.support.daemon import Daemon
-from tests.support.interop import PLACE, QUICK_GROUPS, needs
-from tests.support.kafka import free_ports
+from tests.support.foreign.interop import PLACE, QUICK_GROUPS, needs
+from tests.support.kafka.server import free_ports
 from tests.support.patience import SLOW_TIMEOUT_S
+from tests.support.processes.daemon import Daemon
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(SLOW_TIMEOUT_S)]
 

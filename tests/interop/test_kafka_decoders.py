@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 from oncelog.broker.coordinator.share.values import SharePartitionKey, StateBatch
 from oncelog.cli import main
 from tests.fakes.share_coordinator import Coordinating
-from tests.support.daemon import LOOKS_AT_FILES, Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import LOOKS_AT_FILES, Daemon
 
 pytestmark = [pytest.mark.kafka, LOOKS_AT_FILES]
 

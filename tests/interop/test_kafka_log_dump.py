@@ -17,10 +17,10 @@ from oncelog.cli import main
 from oncelog.protocol.records.batch import read_header
 from tests.conftest import Start
 from tests.interop.test_kafka_log_tools import write_compacted_partition
-from tests.support.daemon import LOOKS_AT_FILES, Daemon
-from tests.support.kafka import Kafka
-from tests.support.log_dumps import CASES, PARTITIONS, ROOT, arguments
+from tests.support.kafka.dumps import CASES, PARTITIONS, ROOT, arguments
+from tests.support.kafka.server import Kafka
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import LOOKS_AT_FILES, Daemon
 
 pytestmark = [pytest.mark.kafka, LOOKS_AT_FILES]
 SETTINGS = (

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.interop.test_kafka_log_tools import complaints, dump
-from tests.support.damage import TOPIC
-from tests.support.data_directories import store
-from tests.support.exported import exported
-from tests.support.poured import LOG_END, filled_database
+from tests.support.logs.damage import TOPIC
+from tests.support.logs.data_directories import store
+from tests.support.postgres.exported import exported
+from tests.support.postgres.poured import LOG_END, filled_database
 
 pytestmark = pytest.mark.kafka
 

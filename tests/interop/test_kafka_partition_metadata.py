@@ -8,7 +8,7 @@ from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA, encode_partition_metadata
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
 from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka

@@ -8,8 +8,8 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 
 def new_topic(daemon: Daemon, partitions: int = 1) -> str:

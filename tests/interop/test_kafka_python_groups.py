@@ -21,10 +21,10 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from tests.conftest import Start
-from tests.support.confluent import new_topic
-from tests.support.daemon import Daemon
-from tests.support.interop import QUICK_GROUPS, unique
+from tests.support.foreign.confluent import new_topic
+from tests.support.foreign.interop import QUICK_GROUPS, unique
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 PARTITIONS = 6
 ASSIGNORS = (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor)

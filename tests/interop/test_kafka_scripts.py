@@ -3,9 +3,9 @@ print."""
 
 import pytest
 
-from tests.support.daemon import Daemon
-from tests.support.interop import class_path
-from tests.support.kafka_scripts import GOLDEN, run_java, written
+from tests.support.foreign.interop import class_path
+from tests.support.kafka.scripts import GOLDEN, run_java, written
+from tests.support.processes.daemon import Daemon
 
 
 @pytest.mark.interop

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.interop import java_command, run
-from tests.support.java import ask_kafka
-from tests.support.secured import PASSWORD, Secured, secured
+from tests.support.foreign.interop import java_command, run
+from tests.support.kafka.java import ask_kafka
+from tests.support.security.secured import PASSWORD, Secured, secured
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kafka_secured_tools.txt"
 PROGRAM = Path(__file__).parent / "AdminTools.java"

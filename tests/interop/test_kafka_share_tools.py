@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, ShareConsumer
 
-from tests.support.interop import QUICK_GROUPS, SHARE_STATE_ON_ONE_NODE
-from tests.support.java import ask_kafka
-from tests.support.kafka import serving
+from tests.support.foreign.interop import QUICK_GROUPS, SHARE_STATE_ON_ONE_NODE
+from tests.support.kafka.java import ask_kafka
+from tests.support.kafka.server import serving
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
 
 pytestmark = pytest.mark.kafka

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.conftest import Start
-from tests.support.interop import QUICK_GROUPS
+from tests.support.foreign.interop import QUICK_GROUPS
+from tests.support.foreign.streams_application import PARTITIONS, Application
 from tests.support.patience import PATIENCE_S
-from tests.support.streams_application import PARTITIONS, Application
 
 pytestmark = pytest.mark.interop
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.conftest import Start
 from tests.interop.test_kafka_streams import WordCount
-from tests.support.daemon import LOOKS_AT_FILES
-from tests.support.interop import QUICK_GROUPS, run_java
+from tests.support.foreign.interop import QUICK_GROUPS, run_java
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import LOOKS_AT_FILES
 
 pytestmark = pytest.mark.interop
 

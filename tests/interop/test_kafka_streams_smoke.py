@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.conftest import Start
-from tests.support.daemon import Daemon
-from tests.support.interop import JAVA_CLASSES, KAFKA_TESTS, QUICK_GROUPS, await_line, java_command, needs
+from tests.support.foreign.interop import JAVA_CLASSES, KAFKA_TESTS, QUICK_GROUPS, await_line, java_command, needs
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.interop
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Start
-from tests.support.daemon import Daemon
-from tests.support.interop import NODE_PACKAGES, finished_while_killed, needs, run, unique
+from tests.support.foreign.interop import NODE_PACKAGES, finished_while_killed, needs, run, unique
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.interop
 

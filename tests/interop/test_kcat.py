@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 from tests.conftest import Start
-from tests.support.confluent import new_topic, read_all
-from tests.support.daemon import Daemon
-from tests.support.interop import run, unique
+from tests.support.foreign.confluent import new_topic, read_all
+from tests.support.foreign.interop import run, unique
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.interop
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Start
-from tests.support.copying_jobs import EXPECTED, copied_under_kills, feed_topic, make_topics, supervised
-from tests.support.interop import PLACE, QUICK_GROUPS, needs
+from tests.support.foreign.copying_jobs import EXPECTED, copied_under_kills, feed_topic, make_topics, supervised
+from tests.support.foreign.interop import PLACE, QUICK_GROUPS, needs
 
 pytestmark = pytest.mark.interop
 

@@ -7,11 +7,11 @@ import pytest
 
 from oncelog.client import Acl, NewTopic
 from oncelog.sync import Admin
-from tests.support import secured_jobs
-from tests.support.interop import QUICK_GROUPS, unique
-from tests.support.secure_clients import Security
-from tests.support.secured import PASSWORD, Secured, secured
-from tests.support.secured_jobs import InJava, Job, Scene, Work
+from tests.support.foreign.interop import QUICK_GROUPS, unique
+from tests.support.security import secured_jobs
+from tests.support.security.secure_clients import Security
+from tests.support.security.secured import PASSWORD, Secured, secured
+from tests.support.security.secured_jobs import InJava, Job, Scene, Work
 
 KIP_848: Scene = "consume by KIP-848"
 TOKEN = "delegation token"

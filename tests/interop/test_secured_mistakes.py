@@ -10,13 +10,13 @@ import pytest
 import trustme
 
 from oncelog.client.wire.security import SecurityProtocol
-from tests.support import secured_jobs
-from tests.support.interop import ROOT
-from tests.support.logged import whole_lines
+from tests.support.foreign.interop import ROOT
 from tests.support.patience import until
-from tests.support.secure_clients import Security
-from tests.support.secured import PASSWORD, USER, Secured, secured
-from tests.support.secured_jobs import InJava, Job, Work
+from tests.support.processes.logged import whole_lines
+from tests.support.security import secured_jobs
+from tests.support.security.secure_clients import Security
+from tests.support.security.secured import PASSWORD, USER, Secured, secured
+from tests.support.security.secured_jobs import InJava, Job, Work
 
 pytestmark = pytest.mark.interop
 

@@ -23,10 +23,10 @@ from tests.interop.test_confluentjs import command as confluentjs
 from tests.interop.test_java_group_survival import PROTOCOLS, Readers, reading
 from tests.interop.test_java_share_survival import Members
 from tests.proofs.postgres.world import World
-from tests.support.daemon import Daemon
-from tests.support.interop import GO_PROGRAM, QUICK_GROUPS, finished_while_killed, needs, unique
+from tests.support.foreign.interop import GO_PROGRAM, QUICK_GROUPS, finished_while_killed, needs, unique
 from tests.support.patience import PATIENCE_S, SLOW_TIMEOUT_S, until
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.server import Postgres, started
+from tests.support.processes.daemon import Daemon
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 pytest.importorskip("psycopg", reason="the tables are asked with psycopg: pip install 'oncelog[postgres]'")

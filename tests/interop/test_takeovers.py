@@ -29,9 +29,9 @@ from tests.proofs.clients.client import (
 )
 from tests.proofs.postgres import takeovers
 from tests.proofs.postgres.world import World
-from tests.support.interop import QUICK_GROUPS
+from tests.support.foreign.interop import QUICK_GROUPS
 from tests.support.patience import SLOW_TIMEOUT_S, until
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.server import Postgres, started
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 pytest.importorskip("psycopg", reason="the tables are asked with psycopg: pip install 'oncelog[postgres]'")

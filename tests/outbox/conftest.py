@@ -6,7 +6,7 @@ import pytest
 
 from oncelog.testing import Broker
 from tests.outbox.postgres_world import CARRIERS, Shop, made
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.server import Postgres, started
 
 
 @pytest.fixture(scope="module")

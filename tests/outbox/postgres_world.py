@@ -18,7 +18,7 @@ from oncelog.tools.outbox.table_feed import TableFeed
 from oncelog.tools.outbox.target import Target
 from tests.outbox.fakes import Notes, committed
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import Postgres
+from tests.support.postgres.server import Postgres
 
 CARRIERS: tuple[sql.Carrier, ...] = ("wal", "table", "poll")
 _NUMBERS = count(1)

@@ -14,7 +14,7 @@ import pytest
 
 from oncelog.testing import Broker
 from tests.support.patience import PATIENCE_S, until
-from tests.support.postgres import Postgres, need_programs, open_directory
+from tests.support.postgres.server import Postgres, need_programs, open_directory
 
 psycopg = pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 
 from oncelog.tools.demo.outbox import show
 from oncelog.tools.demo.outbox.tally import tally
-from tests.support.postgres import need_programs
+from tests.support.postgres.server import need_programs
 
 pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 

@@ -19,7 +19,7 @@ from oncelog.tools.outbox import sql
 from oncelog.tools.outbox.refusals import Refusals
 from tests.outbox.postgres_world import Shop
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import Postgres
+from tests.support.postgres.server import Postgres
 
 psycopg = pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")

@@ -7,7 +7,7 @@ from oncelog.tools.outbox import sql
 from oncelog.tools.outbox.position import OutboxError
 from oncelog.tools.outbox.refusals import Refusals
 from tests.outbox.postgres_world import Shop, made
-from tests.support.postgres import Postgres, losing_what_is_out_of_line
+from tests.support.postgres.server import Postgres, losing_what_is_out_of_line
 
 pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 _LONG = "(select string_agg(md5(n::text), '') from generate_series(1, 400) n)"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_tree import commands
-from tests.support.postgres import need_programs, started
-from tests.support.walkthrough import Step, walk
+from tests.support.pages.command_tree import commands
+from tests.support.pages.walkthrough import Step, walk
+from tests.support.postgres.server import need_programs, started
 
 psycopg = pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 ROOT = Path(__file__).parents[2]

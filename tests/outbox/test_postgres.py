@@ -19,7 +19,7 @@ from oncelog.tools.outbox.refusals import Refusals
 from tests.outbox.fakes import committed
 from tests.outbox.postgres_world import CARRIERS, Shop, made
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import Postgres, need_programs, open_directory
+from tests.support.postgres.server import Postgres, need_programs, open_directory
 
 pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 

@@ -12,7 +12,7 @@ from tests.proofs.outbox.ledger import ASIDE, HEADER_EACH
 from tests.proofs.outbox.page import KEPT, Found, page
 from tests.proofs.outbox.relays import AT_LEAST_ONCE, CARRIERS, ROUND
 from tests.proofs.outbox.world import Counted, World
-from tests.support.postgres import Postgres, open_directory
+from tests.support.postgres.server import Postgres, open_directory
 
 pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 pytestmark = pytest.mark.xdist_group("postgres")

@@ -11,7 +11,7 @@ from oncelog.client.values.errors import ConfigError
 from oncelog.sql_offsets.table import OffsetsTable
 from oncelog.tools.outbox import sql
 from oncelog.tools.outbox.position import OutboxError
-from tests.support.postgres import Postgres, open_directory, programs_by_version, reachable_programs
+from tests.support.postgres.server import Postgres, open_directory, programs_by_version, reachable_programs
 
 psycopg = pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")

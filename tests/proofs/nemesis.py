@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from tests.support.daemon import Daemon
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
 from tests.support.patience import pause
-from tests.support.postgres import Postgres
+from tests.support.postgres.server import Postgres
+from tests.support.processes.daemon import Daemon
 
 Say = Callable[[str], None]
 STANDBY = "standby"

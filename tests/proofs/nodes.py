@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.daemon import Daemon
 from tests.support.patience import until
+from tests.support.processes.daemon import Daemon
 
 LEASE_MS = 3_000
 """Some nodes sleep past it."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.plain_construct import MALFORMED, schema_construct
 from oncelog.protocol.schema import Schema
-from tests.support.messages import (
+from tests.support.requests.messages import (
     SCHEMAS,
     as_container,
     every_version,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from oncelog.sql_offsets import BlockingSqlBatch
 from tests.fakes.partitions_to_read import NothingToRead, Partition
+from tests.support.postgres.sql_instances import OTHER, PLACE, Database, Instance, write
+from tests.support.postgres.sql_ways import now
 from tests.support.samples import examples
-from tests.support.sql_instances import OTHER, PLACE, Database, Instance, write
-from tests.support.sql_ways import now
 
 
 class Failed(Exception):

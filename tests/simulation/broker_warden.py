@@ -23,7 +23,7 @@ from tests.clients.simulated import Life, Question
 from tests.fakes.broker import VirtualBroker
 from tests.simulation.broker_guardian import until_taken
 from tests.simulation.log_auditor import AuditError
-from tests.support.naive_authorizer import may
+from tests.support.security.naive_authorizer import may
 
 GUARDED = ("guarded-0", "guarded-1")
 SETTINGS = (

@@ -42,7 +42,7 @@ from tests.simulation.log_ruin import (
     change_a_byte,
 )
 from tests.simulation.log_starts import start_in_vain
-from tests.support.frame_shapes import COMPRESSING, COMPRESSION_NAMES, contents, framed, lacking_a_record
+from tests.support.requests.frame_shapes import COMPRESSING, COMPRESSION_NAMES, contents, framed, lacking_a_record
 
 PRODUCERS = 4
 IN_VAIN = 0.2

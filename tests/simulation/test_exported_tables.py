@@ -18,7 +18,7 @@ from tests.fakes.database import Database
 from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
 from tests.simulation.tables_world import TablesWorld
-from tests.support.exported import InstantTables, contents, exported, imported
+from tests.support.postgres.exported import InstantTables, contents, exported, imported
 
 
 # The later ones are in `make sim` too.

@@ -5,8 +5,8 @@
 The ledger runs as users run it: `python -m oncelog.pipeline.ledger.job`, a process that is started again when it ends
 badly. Purchases come in two waves, with late and broken ones among them. In each wave and each of the four queries the
 driver (Python and the JVM below it) is killed (-9) inside a batch, and the broker is killed (-9) and started again
-inside another one. What every topic and the table must hold is computed by `tests.support.ledger`, without Spark, from
-the bytes that were sent; the sum is once more taken from the data file itself.
+inside another one. What every topic and the table must hold is computed by `tests.support.spark.ledger`, without Spark,
+from the bytes that were sent; the sum is once more taken from the data file itself.
 """
 
 import argparse
@@ -24,8 +24,8 @@ from pathlib import Path
 from random import Random
 
 from oncelog.pipeline.demo.data import Purchase, read_purchases
-from tests.support import ledger
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
+from tests.support.spark import ledger
 from tools.markers import with_block
 
 PREFIX = "run."

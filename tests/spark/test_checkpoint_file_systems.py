@@ -11,7 +11,7 @@ from oncelog.cli import main
 from oncelog.pipeline.sink import exactly_once
 from oncelog.pipeline.sink.checkpoint import Checkpoint, CheckpointError
 from tests.spark.scenes import BATCHES, create, expected, make_input, run_to_end, stream, values
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.spark
 

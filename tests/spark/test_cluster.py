@@ -17,10 +17,10 @@ import pytest
 from oncelog.client.blocking.clients import Producer
 from tests.spark.scenes import create, values
 from tests.spark.test_ledger import cdnow
-from tests.support import ledger
-from tests.support.daemon import Daemon
 from tests.support.patience import SLOW_TIMEOUT_S
-from tests.support.spark_cluster import SparkCluster, spark_cluster
+from tests.support.processes.daemon import Daemon
+from tests.support.spark import ledger
+from tests.support.spark.cluster import SparkCluster, spark_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(SLOW_TIMEOUT_S)]
 ROOT = Path(__file__).parent.parent.parent
@@ -124,7 +124,7 @@ def test_executors_write_a_delta_table_with_what_the_archive_brings(
         for value in sent:
             producer.send_soon("to-table", value.encode(), partition=int(value) % 3)
     where = [(tmp_path / name).as_uri() for name in ("checkpoint", "table")]
-    driver = submit(cluster, tmp_path, str(ROOT / "tests/support/table_job.py"), daemon.bootstrap, *where)
+    driver = submit(cluster, tmp_path, str(ROOT / "tests/support/spark/table_job.py"), daemon.bootstrap, *where)
     try:
         pythons = to_end(cluster, driver, tmp_path)
     finally:

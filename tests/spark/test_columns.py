@@ -11,8 +11,8 @@ from oncelog.client.consuming.ranges import RangePiece
 from oncelog.client.values.errors import CorruptBatch
 from oncelog.protocol.records.batch import assemble_batch, encode_batch, read_header
 from oncelog.protocol.records.record import Record, encode_record
-from tests.support.frame_shapes import COMPRESSING, batch_of, shapes
-from tests.support.frame_shapes import RECORDS as SENT
+from tests.support.requests.frame_shapes import COMPRESSING, batch_of, shapes
+from tests.support.requests.frame_shapes import RECORDS as SENT
 
 pytestmark = pytest.mark.spark
 BYTES = st.none() | st.binary(max_size=40)

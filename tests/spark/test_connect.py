@@ -9,8 +9,8 @@ import pytest
 
 from oncelog.client.blocking.clients import Admin, Producer
 from tests.spark.scenes import create, values
-from tests.support.connect_job import GROUP
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
+from tests.support.spark.connect_job import GROUP
 
 pytestmark = pytest.mark.spark
 RECORDS = 11
@@ -26,7 +26,7 @@ def test_exactly_once_over_connect_has_each_batch_once_and_knows_its_checkpoint(
         for number in range(RECORDS):
             producer.send_soon("in", b"%d" % number, partition=0)
         producer.flush()
-    command = [sys.executable, "-m", "tests.support.connect_job", str(tmp_path), daemon.bootstrap]
+    command = [sys.executable, "-m", "tests.support.spark.connect_job", str(tmp_path), daemon.bootstrap]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert ended.returncode == 0, (ended.stdout + ended.stderr)[-4000:]
     found = json.loads(ended.stdout.splitlines()[-1])

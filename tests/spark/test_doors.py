@@ -11,7 +11,7 @@ from oncelog.pipeline.options import OptionError
 from oncelog.pipeline.sink import publisher
 from tests.spark.conftest import NOT_HERE
 from tests.spark.scenes import BATCHES, ROWS, create, make_input, read, run_to_end, stream, values
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.spark
 PAGE = Path(__file__).parents[2] / "docs" / "spark" / "spark.md"

@@ -9,7 +9,7 @@ import pytest
 from oncelog.client.blocking.clients import Producer
 from oncelog.pipeline.sink import publisher
 from tests.spark.scenes import create, group_offsets, values
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.spark
 BEHIND = 4

@@ -14,8 +14,8 @@ from oncelog.pipeline.sink.iceberg import IcebergOptions, prepare
 from oncelog.pipeline.sink.marker import MarkerMismatch
 from oncelog.pipeline.sink.table_files import TableMismatch, TableStep
 from tests.spark.scenes import BATCHES, create, expected, make_input, run_to_end, stream, values
-from tests.support.daemon import Daemon
-from tests.support.driver_death import MOMENTS, Death, deaths
+from tests.support.processes.daemon import Daemon
+from tests.support.spark.driver_death import MOMENTS, Death, deaths
 
 pytest.importorskip("pyiceberg")
 from pyiceberg.catalog import load_catalog

@@ -11,7 +11,7 @@ from oncelog.pipeline.demo.data import Purchase, totals_of
 from oncelog.pipeline.demo.load import encode
 from oncelog.pipeline.demo.totalling import KILL_AFTER_BATCH, Drivers
 from oncelog.pipeline.demo.verify import read_topic, read_totals_back
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.spark
 PURCHASES = [Purchase(f"customer-{row % 7}", f"1997{row % 12 + 1:02d}01", 100 + row) for row in range(60)]

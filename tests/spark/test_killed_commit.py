@@ -10,8 +10,8 @@ import pytest
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from tests.conftest import Start
 from tests.spark.scenes import create, expected, make_input, run_to_end, stream, values
-from tests.support.faults import faults_of
-from tests.support.processes import connected_to
+from tests.support.processes.faults import faults_of
+from tests.support.processes.processes import connected_to
 
 pytestmark = [
     pytest.mark.spark,

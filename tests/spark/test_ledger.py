@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from oncelog.pipeline.demo.data import InputError, Purchase, packaged_file, read_cdnow
-from tests.support import ledger
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
+from tests.support.spark import ledger
 
 pytestmark = pytest.mark.spark
 

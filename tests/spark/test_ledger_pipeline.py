@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.spark.test_ledger import cdnow
-from tests.support import ledger
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
+from tests.support.spark import ledger
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PURCHASES = 2_000

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.confluent import new_topic
-from tests.support.daemon import Daemon
+from tests.support.foreign.confluent import new_topic
+from tests.support.processes.daemon import Daemon
 
 STATUS = Path("/proc/self/status")
 pytestmark = [

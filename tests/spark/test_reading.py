@@ -18,8 +18,8 @@ from oncelog.pipeline.source.planning import OffsetRange
 from oncelog.pipeline.source.reading import read_range
 from oncelog.pipeline.source.stream import StreamPlan
 from tests.conftest import Start
-from tests.support.daemon import Daemon
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
+from tests.support.processes.daemon import Daemon
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.spark

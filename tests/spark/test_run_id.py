@@ -19,8 +19,8 @@ from oncelog.pipeline.sink.marker import MARKER_TOPIC, Marker, MarkerMismatch, r
 from oncelog.pipeline.sink.plan import former_run_sink_id
 from oncelog.pipeline.sink.publish import SinkSettings, publish
 from oncelog.tools.spark.state import write_marker
-from tests.support.daemon import Daemon
-from tests.support.sink_batches import OUTPUTS, outputs_of, read
+from tests.support.processes.daemon import Daemon
+from tests.support.spark.sink_batches import OUTPUTS, outputs_of, read
 
 pa = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.spark  # needs its classes, not its JVM

@@ -9,7 +9,7 @@ import pytest
 from oncelog.client.blocking.clients import Producer
 from tests.spark.scenes import read, run_to_end
 from tests.spark.test_source import new_topic, reading
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.spark
 RECORDS = 12

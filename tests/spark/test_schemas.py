@@ -9,7 +9,7 @@ import pytest
 
 from oncelog.pipeline.schemas import from_registry, to_registry
 from oncelog.schemas import FormatError, Schema, SchemaDeserializer, SchemaNotFound, SchemaRegistry, SchemaSerializer
-from tests.support.schema_registry import SmallRegistry, small_registry
+from tests.support.schemas.registry import SmallRegistry, small_registry
 from tests.test_guarantees_page import ROOT
 
 pytestmark = pytest.mark.spark

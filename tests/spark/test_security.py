@@ -13,7 +13,7 @@ import pytest
 
 from oncelog.sync import Producer
 from tests.spark.scenes import create, values
-from tests.support.secured import PASSWORD, USER, Secured, secured
+from tests.support.security.secured import PASSWORD, USER, Secured, secured
 
 pytestmark = pytest.mark.spark
 _ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def run_job(directory: Path, options: dict[str, str]) -> str:
     (directory / "tmp").mkdir(parents=True)
     environment = {**os.environ, "TMPDIR": str(directory / "tmp"), "PYTHONPATH": str(_ROOT)}
     job = subprocess.run(
-        [sys.executable, "-m", "tests.support.secured_spark_job", str(directory)],
+        [sys.executable, "-m", "tests.support.spark.secured_job", str(directory)],
         input=json.dumps(options),
         env=environment,
         stdout=subprocess.PIPE,

@@ -17,8 +17,8 @@ from oncelog.pipeline.progress import Progress, progress
 from oncelog.pipeline.prometheus import Metrics
 from oncelog.pipeline.sink import Step, exactly_once
 from tests.spark.test_source import new_topic, reading, write, write_aborted
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.spark
 STEPS = {each.value for each in Step}

@@ -13,8 +13,8 @@ from oncelog.client import NewTopic
 from oncelog.client.blocking.clients import Admin, Producer
 from tests.conftest import Start
 from tests.spark.scenes import values
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 STOPPED_S = 35
 """Longer than request.timeout.ms, and shorter than default.api.timeout.ms."""

@@ -16,8 +16,8 @@ from oncelog.pipeline.progress import written
 from oncelog.pipeline.sink import Outcome, Step, exactly_once
 from oncelog.protocol.partitioning import partition_for_key
 from tests.spark.scenes import BATCHES, ROWS, create, expected, make_input, read, run_to_end, stream, values
-from tests.support.daemon import Daemon
-from tests.support.driver_death import Death, deaths
+from tests.support.processes.daemon import Daemon
+from tests.support.spark.driver_death import Death, deaths
 
 pytestmark = pytest.mark.spark
 

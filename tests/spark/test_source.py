@@ -13,7 +13,7 @@ from oncelog.client import NewTopic, Producer
 from oncelog.client.blocking.clients import Admin
 from oncelog.client.blocking.clients import Producer as BlockingProducer
 from oncelog.pipeline.progress import lag
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.spark
 

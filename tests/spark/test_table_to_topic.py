@@ -14,8 +14,8 @@ from oncelog.faults import Action, ApiKey, FaultClient, Point, Rule, Selector
 from tests.conftest import Start
 from tests.spark.scenes import create, run_to_end, values
 from tests.spark.test_killed_commit import connected_to
-from tests.support.daemon import Daemon
-from tests.support.faults import faults_of
+from tests.support.processes.daemon import Daemon
+from tests.support.processes.faults import faults_of
 
 pytestmark = [
     pytest.mark.spark,

@@ -27,8 +27,8 @@ from oncelog.pipeline.sink.delta import (
 from oncelog.pipeline.sink.statistics import has_bounds
 from oncelog.pipeline.sink.table_files import FilesLost, TableMismatch, TableStep
 from tests.spark.scenes import BATCHES, create, expected, make_input, run_to_end, stream, values
-from tests.support.daemon import Daemon
-from tests.support.driver_death import MOMENTS, Death, deaths
+from tests.support.processes.daemon import Daemon
+from tests.support.spark.driver_death import MOMENTS, Death, deaths
 
 pytest.importorskip("deltalake")
 import pyarrow

@@ -20,7 +20,7 @@ from tests.proofs.postgres import takeovers
 from tests.proofs.postgres.world import World
 from tests.spark.scenes import create, group_offsets, read
 from tests.support.patience import SLOW_TIMEOUT_S, until
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.server import Postgres, started
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 pytest.importorskip("psycopg", reason="the tables are asked with psycopg: pip install 'oncelog[postgres]'")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.spark.scenes import create, expected, make_input, stream, values
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ from oncelog.pipeline.options import parse
 from oncelog.pipeline.progress import Progress, progress
 from oncelog.pipeline.prometheus import Metrics
 from oncelog.pipeline.source.offsets import TopicOffsets
-from tests.support.daemon import Daemon
-from tests.support.hanging import hang
-from tests.support.spark_query import Query
+from tests.support.processes.daemon import Daemon
+from tests.support.spark.query import Query
+from tests.support.transactions.hanging import hang
 
 pytestmark = pytest.mark.spark  # needs its classes, not its JVM
 START_MS = 2_000_000_000_000

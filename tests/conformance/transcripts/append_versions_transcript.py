@@ -2,7 +2,7 @@
 
 Owns: the kinds of batches, what may be wrong with one, the states that the table of batches lacks, and how the answers
 to eleven versions become one line. Every question has a producer of its own, all in one partition. Does not own: the
-table (`tests.support.append_tables`), and how its states are brought about (`partition_transcript`).
+table (`tests.support.logs.append_tables`), and how its states are brought about (`partition_transcript`).
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ from tests.clients.conversation import IMPLICIT, PLAIN, VERIFIED, Conversation, 
 from tests.clients.group_members import Broker
 from tests.conformance.transcripts.partition_transcript import EPOCH, STATES, TOPIC, Place, must
 from tests.conformance.transcripts.transaction_transcript import prepare
-from tests.support.append_tables import BATCHES, rows
+from tests.support.logs.append_tables import BATCHES, rows
 
 VERSIONS = range(3, 14)
 _TOPIC_IDS_SINCE = 13

@@ -2,7 +2,7 @@
 
 Owns: the ways to the last epoch and over it (by ends, by instances, by a fence, by an end whose marker is held), and
 who is asked what on the way. Since each place is reached once, there everybody asks only what changes nothing by the
-tables of `tests.support.transaction_tables`; were it to change something, the state that follows would show it.
+tables of `tests.support.transactions.tables`; were it to change something, the state that follows would show it.
 """
 
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
 from tests.conformance.transcripts.produce_transcript import Broker, batch, create, produce
-from tests.support.frame_shapes import COMPRESSING, RECORDS, START_MS, batch_of, shapes
+from tests.support.requests.frame_shapes import COMPRESSING, RECORDS, START_MS, batch_of, shapes
 
 OTHER_CODEC = {"gzip": "lz4", "snappy": "gzip", "lz4": "zstd", "zstd": "uncompressed"}
 KINDS = ("as it is", "encoded again", "compacted")

@@ -3,7 +3,7 @@
 Owns: how each state is brought about by requests, and which lines are left out: a transactional batch of an epoch that
 no producer was given never reaches the partition, since the coordinator refuses it, and the last epoch is 33,000
 requests away. Every question has a partition and a transactional id of its own. Does not own: the tables
-(`tests.support.append_tables`).
+(`tests.support.logs.append_tables`).
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from tests.clients.conversation import IMPLICIT, VERIFIED, Conversation, Produce
 from tests.clients.group_members import Broker
 from tests.conformance.transcripts.append_transcript import marker
 from tests.conformance.transcripts.transaction_transcript import prepare
-from tests.support.append_tables import BATCHES, KINDS, MARKERS, rows
+from tests.support.logs.append_tables import BATCHES, KINDS, MARKERS, rows
 
 TOPIC = "partitions"
 EPOCH = 3

@@ -20,7 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// job is what a secured client has to do: tests/support/secured_jobs.py.
+// job is what a secured client has to do: tests/support/security/secured_jobs.py.
 type job struct {
 	Scene, Bootstrap, Topic, Name, Value string
 	Count                                int

@@ -1,4 +1,4 @@
-// KafkaJS as a secured client: one job (tests/support/secured_jobs.py) on standard input, what became of it on standard
+// KafkaJS as a secured client: one job (tests/support/security/secured_jobs.py) on standard input, what became of it on standard
 // output.
 'use strict'
 

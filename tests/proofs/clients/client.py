@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.proofs.clients.lines import UNKNOWN
-from tests.support.interop import FLINK, GO_PROGRAM, NODE_PACKAGES, ROOT, needs
-from tests.support.kafka import java_with_kafka
+from tests.support.foreign.interop import FLINK, GO_PROGRAM, NODE_PACKAGES, ROOT, needs
+from tests.support.kafka.server import java_with_kafka
 from tests.support.patience import pause
-from tests.support.programs import Program
+from tests.support.processes.programs import Program
 
 JAVA = "Java's"
 LIBRDKAFKA = "librdkafka's"

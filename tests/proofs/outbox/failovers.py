@@ -9,7 +9,7 @@ from tests.proofs.outbox.ledger import connected
 from tests.proofs.outbox.parts import refusal
 from tests.proofs.outbox.world import World
 from tests.support.patience import pause
-from tests.support.postgres import Postgres
+from tests.support.postgres.server import Postgres
 
 _FOLLOWS = {"hot_standby_feedback": "on", "sync_replication_slots": "on"}
 _LOOK_S = 0.05

@@ -17,10 +17,10 @@ from tests.proofs.nemesis import Broker, broker_of, server_of
 from tests.proofs.outbox.ledger import connected
 from tests.proofs.outbox.relays import NAIVE, ROUND, Relay, command_of, install
 from tests.proofs.table import Kept, listed, table, today
-from tests.support.daemon import Daemon, Process
 from tests.support.patience import pause
-from tests.support.postgres import Postgres, need_programs, open_directory
-from tests.support.programs import ROOT
+from tests.support.postgres.server import Postgres, need_programs, open_directory
+from tests.support.processes.daemon import Daemon, Process
+from tests.support.processes.programs import ROOT
 
 KINDS = ("wal", "poll", ROUND, NAIVE)
 _RATE, _SECONDS = 500, 20

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.support.programs import ROOT, Program
+from tests.support.processes.programs import ROOT, Program
 
 NAIVE, AT_LEAST_ONCE = "a poller by id", "an at-least-once relay"
 CARRIERS = ("wal", "table", "poll")

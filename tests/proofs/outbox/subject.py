@@ -23,7 +23,7 @@ from tests.proofs.outbox.page import KEPT, ROUND_PARTS, Found, page
 from tests.proofs.outbox.relays import AT_LEAST_ONCE, CARRIERS, NAIVE, ROUND, ROUNDS, TWO_NODES
 from tests.proofs.outbox.world import World
 from tests.proofs.runner import Subject, say
-from tests.support.postgres import Postgres, need_programs, open_directory, programs_by_version
+from tests.support.postgres.server import Postgres, need_programs, open_directory, programs_by_version
 
 _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {
     "kills": parts.kills,

@@ -37,8 +37,8 @@ from tests.proofs.outbox.relays import (
     command_of,
     install,
 )
-from tests.support.daemon import Daemon
-from tests.support.postgres import Postgres
+from tests.support.postgres.server import Postgres
+from tests.support.processes.daemon import Daemon
 
 _QUIET_S = 20.0
 """What has not come when nothing came for so long is missing."""

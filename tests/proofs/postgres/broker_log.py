@@ -1,6 +1,6 @@
 """What a broker has said in its log, which is a line of JSON for each event."""
 
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 
 def last_words(broker: Daemon) -> str:

@@ -16,8 +16,8 @@ from oncelog.protocol.headers import decode_response_header, encode_request_head
 from tests.proofs.nemesis import Say, counted
 from tests.proofs.postgres.takeovers import await_another, crash_server, nothing
 from tests.proofs.postgres.world import World
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S, pause, until
+from tests.support.processes.daemon import Daemon
 
 SETTINGS = {"listen_addresses": "*"}
 """Of PostgreSQL, which brokers reach from their networks."""

@@ -21,8 +21,8 @@ from tests.proofs.postgres import failovers, partitions, parts, takeovers
 from tests.proofs.postgres.page import KEPT, PARTS, Found, page, saw_of
 from tests.proofs.postgres.world import World
 from tests.proofs.runner import Subject, say
-from tests.support.networks import ADDRESSES, Network, open_networks, why_no_networks
-from tests.support.postgres import Postgres, open_directory, programs_by_version, version_of
+from tests.support.postgres.server import Postgres, open_directory, programs_by_version, version_of
+from tests.support.processes.networks import ADDRESSES, Network, open_networks, why_no_networks
 
 _FULL_SIZE = "300m"
 _ACTS: Mapping[str, Callable[[World, int, Say], None]] = {

@@ -8,8 +8,8 @@ from tests.proofs.nemesis import Say, counted, crash
 from tests.proofs.postgres.failovers import change_servers, dump_and_restore
 from tests.proofs.postgres.parts import APPLICATION, CUT
 from tests.proofs.postgres.world import World
-from tests.support.daemon import Daemon
 from tests.support.patience import pause, until
+from tests.support.processes.daemon import Daemon
 
 TURN_S = 24
 """From one take-over to the next of three nodes."""

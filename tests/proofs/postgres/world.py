@@ -15,10 +15,10 @@ from tests.proofs.clients.lines import COPIES, PARTITIONS
 from tests.proofs.nodes import SETTING, Nodes
 from tests.proofs.postgres.broker_log import last_words
 from tests.proofs.postgres.verdict import Records, Verdict, judge
-from tests.support.daemon import Daemon
-from tests.support.networks import Network
 from tests.support.patience import PATIENCE_S, pause, until
-from tests.support.postgres import Postgres
+from tests.support.postgres.server import Postgres
+from tests.support.processes.daemon import Daemon
+from tests.support.processes.networks import Network
 
 _LOOK_S = 0.05
 _POLL_MS = 200

@@ -16,7 +16,7 @@ from tests.proofs.spark.page import Found, compare
 from tests.proofs.spark.scene import FORMAT, OURS, SINKS, SPARK, Address, Scene, outputs
 from tests.proofs.spark.session import OTHERS_EVERY, has_connector, session
 from tests.spark.scenes import BATCHES, create, expected, make_input
-from tests.support.spark_cluster import SparkCluster, spark_cluster
+from tests.support.spark.cluster import SparkCluster, spark_cluster
 
 SLOW_S = 20.0
 FAULTS = {

@@ -24,8 +24,8 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.proofs.spark.scene import FORMAT, HIT, OURS, SINKS, Scene
 from tests.spark.scenes import BATCHES, ROWS
-from tests.support.driver_death import Death, deaths, deaths_with_table
-from tests.support.processes import connected_to
+from tests.support.processes.processes import connected_to
+from tests.support.spark.driver_death import Death, deaths, deaths_with_table
 
 MONTH_MS = 30 * 86_400_000
 TEN_MINUTES_MS = 600_000

@@ -23,7 +23,7 @@ from tests.proofs.spark.driver import THERE
 from tests.proofs.spark.page import Found, compare
 from tests.proofs.spark.scene import FORMAT, OURS, SINKS, Oncelog, outputs
 from tests.spark.scenes import create, expected, make_input
-from tests.support.driver_death import deaths_with_table
+from tests.support.spark.driver_death import deaths_with_table
 
 PYTHON, JVM, BOTH = "its Python process", "its JVM", "both"
 KILLED = (PYTHON, JVM, BOTH)

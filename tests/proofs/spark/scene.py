@@ -15,10 +15,10 @@ from oncelog.faults import FaultClient, Rule
 from oncelog.pipeline.sink import exactly_once
 from tests.proofs.nemesis import Broker
 from tests.spark.scenes import BATCHES, run_to_end, stream, values
-from tests.support.daemon import Daemon
-from tests.support.faults import faults_of
-from tests.support.kafka import Kafka
+from tests.support.kafka.server import Kafka
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
+from tests.support.processes.faults import faults_of
 
 HIT = 1
 """The batch that a fault meets, where it can choose."""

@@ -15,7 +15,7 @@ from tests.proofs.spark.faults import FAULTS
 from tests.proofs.spark.page import Found, compare
 from tests.proofs.spark.scene import FORMAT, OURS, SINKS, SPARK, Oncelog, Scene, outputs
 from tests.spark.scenes import create, expected, make_input
-from tests.support.daemon import Daemon
+from tests.support.processes.daemon import Daemon
 
 OTHERS_EVERY = 3
 """The sinks that are there for comparison meet each fault in one of so many rounds: what they do never changes."""

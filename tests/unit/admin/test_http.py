@@ -15,7 +15,7 @@ from oncelog.broker.admin.token import Token
 from oncelog.broker.config.admin_address import HttpAddress
 from oncelog.broker.faults.events import KEPT, Events
 from oncelog.broker.system.clock import SystemClock
-from tests.support.certificates import Certificates
+from tests.support.security.certificates import Certificates
 
 SECRET = "0123456789abcdef-secret"
 LONG = Patience(60, 60, 60, 60, 60)

@@ -20,7 +20,7 @@ from bench.peers.contestants import CONTESTANTS, KAFKA, Contestant, Launch
 from bench.peers.report import Report
 from bench.peers.run import ALONE, Plan, Results, Sample, run, sample_of
 from bench.peers.workloads import WORKLOADS, Clock, Incomplete, Scene, Workload, filled_count
-from tests.support.kafka import free_ports
+from tests.support.kafka.server import free_ports
 from tests.support.patience import PATIENCE_S
 from tools.interop import Unavailable
 

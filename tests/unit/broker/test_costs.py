@@ -9,9 +9,9 @@ import pytest
 from oncelog.broker.apis.descriptor import Api
 from oncelog.broker.apis.table import API_TABLE
 from tests.fakes.broker import VirtualBroker
-from tests.support.adversary import Attack, Stored, attacks
-from tests.support.costs import cost_of, over_budget
-from tests.support.stored import full_broker
+from tests.support.requests.adversary import Attack, Stored, attacks
+from tests.support.requests.costs import cost_of, over_budget
+from tests.support.requests.stored import full_broker
 
 ELEMENTS, MANY_ELEMENTS = 200, 2_000
 EVERY_API = pytest.mark.parametrize("api", API_TABLE.values(), ids=lambda api: api.name)

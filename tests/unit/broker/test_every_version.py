@@ -6,8 +6,8 @@ from oncelog.broker.apis.descriptor import Api
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.fakes.broker import Reply, VirtualBroker
-from tests.support.listed_versions import EVERY_VERSION
-from tests.support.messages import filled_request
+from tests.support.requests.listed_versions import EVERY_VERSION
+from tests.support.requests.messages import filled_request
 
 
 @pytest.fixture(scope="module")

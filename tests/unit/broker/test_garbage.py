@@ -21,9 +21,9 @@ from tests.clients.in_memory_connection import Server, api_versions, fetch, meta
 from tests.clients.producer import Producer, broker_with_topic
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.scheduler import ManualScheduler
-from tests.support.garbage import cyclic_garbage
-from tests.support.listed_versions import EVERY_VERSION
-from tests.support.messages import filled_request
+from tests.support.requests.garbage import cyclic_garbage
+from tests.support.requests.listed_versions import EVERY_VERSION
+from tests.support.requests.messages import filled_request
 
 TIMES = 3
 DAY_MS = 86_400_000

@@ -24,7 +24,7 @@ from oncelog.protocol.message import Message
 from tests.clients.administration import create
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.logs import batch
-from tests.support.costs import CALLS_IN_20_MS, Cost, cost_of, turns_of
+from tests.support.requests.costs import CALLS_IN_20_MS, Cost, cost_of, turns_of
 
 PARTITIONS = 5_000
 

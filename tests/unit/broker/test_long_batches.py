@@ -19,7 +19,7 @@ from oncelog.protocol.records.batch import CRC_AT, CRC_COVERS_FROM, encode_batch
 from oncelog.protocol.records.compression import CODECS
 from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
-from tests.support.costs import CALLS_IN_20_MS, INFLATED_BYTES_IN_20_MS, cost_of
+from tests.support.requests.costs import CALLS_IN_20_MS, INFLATED_BYTES_IN_20_MS, cost_of
 
 _TOPICS = {
     "compacted": {"cleanup.policy": "compact"},

@@ -14,7 +14,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.testing.memory_disk import MemoryDisk
 from oncelog.tools.log.check import Examination, NoDataDirectory, examine, repair
 from tests.fakes.broker import VirtualBroker
-from tests.support.damage import (
+from tests.support.logs.damage import (
     ACKNOWLEDGED,
     END_OFFSET,
     KINDS,

@@ -13,7 +13,7 @@ from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorR
 from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
 from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
 from tests.fakes.broker import VirtualBroker
-from tests.support.costs import cost_of, over_budget
+from tests.support.requests.costs import cost_of, over_budget
 
 COMPILERS = pytest.mark.parametrize("compiled", [compiled_pattern, compile_regex], ids=lambda each: each.__name__)
 _ALTERNATIVES = "|".join(f".*{'abc'[number % 3]}.{{8}}{'cab'[number % 3]}.*" for number in range(900))

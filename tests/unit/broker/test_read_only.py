@@ -21,9 +21,9 @@ from oncelog.protocol.generated.write_txn_markers_request import (
 )
 from tests.clients.producer import Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.support.damage import fill, read_committed
-from tests.support.listed_versions import EVERY_VERSION
-from tests.support.messages import filled_request
+from tests.support.logs.damage import fill, read_committed
+from tests.support.requests.listed_versions import EVERY_VERSION
+from tests.support.requests.messages import filled_request
 
 READ_ONLY = "oncelog.read.only=true"
 CHANGES = [(api, version) for api, version in EVERY_VERSION if api.read_only is not READS]

@@ -64,8 +64,8 @@ from oncelog.protocol.generated.write_txn_markers_request import (
 from tests.fakes.broker import HOST, PORT, Reply, SeededEntropy, VirtualBroker, quiet_log
 from tests.fakes.tables import FakeTables
 from tests.fakes.tables_broker import TablesBroker
-from tests.support.listed_versions import EVERY_VERSION
-from tests.support.messages import filled_request
+from tests.support.requests.listed_versions import EVERY_VERSION
+from tests.support.requests.messages import filled_request
 
 LEASE = Lease(1, "leader", 17, 9_000, is_attended=True, node_id=1)
 LEADER = OtherNode(1, {"PLAINTEXT": ("leader.example", 19_092)})

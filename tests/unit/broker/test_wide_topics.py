@@ -30,7 +30,7 @@ from oncelog.protocol.generated.offset_commit_request import (
 from oncelog.protocol.message import Message
 from tests.clients.administration import create, delete, partition_count, produce
 from tests.fakes.broker import HOST, PORT, VirtualBroker
-from tests.support.costs import CALLS_IN_20_MS, cost_of
+from tests.support.requests.costs import CALLS_IN_20_MS, cost_of
 
 MOST = 10_000
 TOPICS = 500

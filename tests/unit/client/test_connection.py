@@ -15,7 +15,7 @@ from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.generated.metadata_response import MetadataResponse
 from oncelog.protocol.generated.produce_request import ProduceRequest
 from oncelog.protocol.headers import encode_response_header
-from tests.support.feeding import feed
+from tests.support.requests.feeding import feed
 
 
 def frame(*parts: bytes | memoryview) -> bytes:

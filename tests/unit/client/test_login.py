@@ -24,7 +24,7 @@ from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVers
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.generated.metadata_response import MetadataResponse
 from oncelog.protocol.headers import decode_request_header, encode_response_header
-from tests.support.feeding import feed
+from tests.support.requests.feeding import feed
 
 PLAIN = PasswordLogins("PLAIN", "alice", "secret")
 _RESPONSES: dict[int, Any] = {3: metadata_response, 17: sasl_handshake_response, 36: sasl_authenticate_response}

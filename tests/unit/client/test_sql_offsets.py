@@ -15,7 +15,7 @@ from oncelog.client.values.records import TopicPartition
 from oncelog.sql_offsets import PositionMoved, SqlBatch, SqlOffsets
 from oncelog.sql_offsets.table import Move
 from tests.fakes.partitions_to_read import NothingToRead, Partition, PartitionsToRead
-from tests.support.sql_instances import OTHER, PLACE, Database, Instance, write
+from tests.support.postgres.sql_instances import OTHER, PLACE, Database, Instance, write
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from oncelog.console.query import BadQuery, Query
 from oncelog.console.rendering import Renderer, count, duration, environment, moment, url
 from oncelog.console.security import refusal
 from oncelog.console.trouble import trouble_of
-from tests.support.hostile import HOSTILE, names
+from tests.support.requests.hostile import HOSTILE, names
 
 RENDERER = Renderer({})
 FOLDER = Path(oncelog.console.__file__).parent

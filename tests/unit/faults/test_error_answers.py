@@ -16,8 +16,8 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.message import Message
 from tests.fakes.broker import VirtualBroker
-from tests.support.listed_versions import EVERY_VERSION
-from tests.support.messages import filled
+from tests.support.requests.listed_versions import EVERY_VERSION
+from tests.support.requests.messages import filled
 
 ERROR = ErrorCode.NOT_COORDINATOR
 PRIMITIVES = {

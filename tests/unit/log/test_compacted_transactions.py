@@ -1,6 +1,6 @@
 """Compaction and transactions: what a committed transaction deleted stays deleted, what one aborted changes nothing.
 
-The scenes, and how a step is written: `tests.support.compaction_scenes`.
+The scenes, and how a step is written: `tests.support.logs.compaction_scenes`.
 """
 
 import re
@@ -14,7 +14,7 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.logs import Logs
 from tests.property.test_log_compaction import latest, read
-from tests.support.compaction_scenes import SCENES
+from tests.support.logs.compaction_scenes import SCENES
 
 CONFIG = LogConfig(
     cleanup_policy="compact", segment_bytes=100, delete_retention_ms=1_000, min_cleanable_dirty_ratio=0.01

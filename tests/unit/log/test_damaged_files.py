@@ -12,7 +12,7 @@ from oncelog.protocol.generated.describe_topic_partitions_request import Describ
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.logs import segments_of
-from tests.support.damage import (
+from tests.support.logs.damage import (
     DESTRUCTIVE,
     END_OFFSET,
     HARMLESS,

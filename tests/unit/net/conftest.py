@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.certificates import Certificates
+from tests.support.security.certificates import Certificates
 
 
 @pytest.fixture(scope="module")

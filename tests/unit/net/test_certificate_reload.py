@@ -14,7 +14,7 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
 from tests.clients.in_memory_connection import api_versions, correlation_ids
 from tests.clients.tls_connection import TlsClient, TlsServer, context
 from tests.fakes.broker import VirtualBroker
-from tests.support.certificates import Certificates
+from tests.support.security.certificates import Certificates
 
 PREFIX = "listener.name.ssl."
 BROKER, SET = 4, 0

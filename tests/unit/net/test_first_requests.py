@@ -121,7 +121,7 @@ def test_a_failed_import_is_tried_again(imports: Imports, monkeypatch: pytest.Mo
 @pytest.mark.slow
 def test_a_loaded_api_imports_nothing_more() -> None:
     """Each API in a process that has loaded no other; what it imports beyond is imported on the event loop."""
-    command = [sys.executable, "-P", "-m", "tests.support.late_imports"]
+    command = [sys.executable, "-P", "-m", "tests.support.requests.late_imports"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("", "")

@@ -12,7 +12,7 @@ from oncelog.broker.security.principal import ANONYMOUS
 from tests.clients.in_memory_connection import api_versions, correlation_ids, fetch, metadata, produce
 from tests.clients.tls_connection import MIB, TlsClient, TlsServer, context
 from tests.fakes.broker import VirtualBroker
-from tests.support.certificates import Certificates
+from tests.support.security.certificates import Certificates
 
 
 def test_requests_are_answered_over_tls(certificates: Certificates) -> None:

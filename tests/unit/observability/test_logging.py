@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from oncelog.broker.observability.logging import REQUESTS, level_of, logger_of, loop_errors, start_logging
-from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
+from tests.support.requests.hostile import HOSTILE, SURROGATE, require_harmless
 
 
 class _Terminal(io.StringIO):

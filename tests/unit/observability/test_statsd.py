@@ -17,8 +17,8 @@ from oncelog.broker.observability.statsd import (
     series_of,
     statsd_lines,
 )
-from tests.support.hostile import names
 from tests.support.patience import PATIENCE_S
+from tests.support.requests.hostile import names
 
 _LINE = re.compile(rb"oncelog\.([a-z_.]+):(-?[0-9.]+)\|([cg])(?:\|#([a-z_]+:[\w./-]*(?:,[a-z_]+:[\w./-]*)*))?\Z")
 REQUESTS = Family("requests", COUNTER, "Requests")

@@ -38,11 +38,7 @@ from tests.clients.fetch_session import create
 from tests.clients.sasl_connection import SaslServer
 from tests.clients.scram_client import ScramClient, keys
 from tests.fakes.broker import VirtualBroker
-from tests.support.damage import TOPIC, fill, produce, read_committed
-from tests.support.data_directories import load, store
-from tests.support.graduation import wish_for
-from tests.support.hostile import HOSTILE, require_harmless
-from tests.support.kafka_directories import (
+from tests.support.kafka.directories import (
     ABORT,
     BEGIN,
     DIRECTORY_ID,
@@ -57,6 +53,10 @@ from tests.support.kafka_directories import (
     write_meta,
     write_partition,
 )
+from tests.support.logs.damage import TOPIC, fill, produce, read_committed
+from tests.support.logs.data_directories import load, store
+from tests.support.logs.graduation import wish_for
+from tests.support.requests.hostile import HOSTILE, require_harmless
 
 ID = UUID("11111111-1111-4111-9111-111111111111")
 OTHER_ID = UUID("33333333-3333-4333-a333-333333333333")

@@ -20,9 +20,9 @@ from oncelog.client.values.records import Record, TopicPartition
 from oncelog.tools.positions import Position, duration_ms, position
 from oncelog.tools.profiles import ProfileError, target
 from oncelog.tools.record.formats import ReadRecord, as_row, parsed, unescaped
-from tests.support.command_tree import ARGUMENTS, ASKING, command_at, commands
-from tests.support.daemon import Daemon
+from tests.support.pages.command_tree import ARGUMENTS, ASKING, command_at, commands
 from tests.support.patience import PATIENCE_S
+from tests.support.processes.daemon import Daemon
 
 
 def run(*arguments: str, **environment: str) -> Result:

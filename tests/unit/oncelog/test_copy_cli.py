@@ -20,8 +20,8 @@ from oncelog.tools.copy.groups import GroupCopy
 from oncelog.tools.copy.reporting import Reporter
 from oncelog.tools.copy.state import CopyState
 from oncelog.tools.copy.survey import CopyError, Survey, TopicPlan
-from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
 from tests.support.patience import PATIENCE_S
+from tests.support.requests.hostile import HOSTILE, SURROGATE, require_harmless
 
 ADDRESSES = ("localhost:1", "localhost:2")
 

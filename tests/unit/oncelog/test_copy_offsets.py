@@ -34,7 +34,7 @@ from oncelog.tools.copy.state import (
     replay,
     switched_entry,
 )
-from tests.support.frame_shapes import batch_of, shapes
+from tests.support.requests.frame_shapes import batch_of, shapes
 from tests.support.samples import examples
 
 IDS = TopicIds("orders", UUID(int=1), UUID(int=2))

@@ -19,8 +19,8 @@ from oncelog.tools.backup.copying import back_up, source_of
 from oncelog.tools.backup.restoring import restore, sizes_of, sums_of
 from oncelog.tools.held_directory import HeldDirectory
 from tests.fakes.broker import VirtualBroker
-from tests.support.damage import TOPIC, fill
-from tests.support.data_directories import store
+from tests.support.logs.damage import TOPIC, fill
+from tests.support.logs.data_directories import store
 from tests.unit.oncelog.test_adopt import simple
 from tests.unit.oncelog.test_irregular_files import LOG, ends, fifo, listening
 

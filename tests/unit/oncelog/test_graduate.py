@@ -16,9 +16,9 @@ from oncelog.cli import main
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.tools.graduate.graduation import Watcher, graduate
 from tests.fakes.broker import VirtualBroker
-from tests.support.damage import TOPIC, fill
-from tests.support.data_directories import load, store
-from tests.support.graduation import wish_for
+from tests.support.logs.damage import TOPIC, fill
+from tests.support.logs.data_directories import load, store
+from tests.support.logs.graduation import wish_for
 
 LISTENERS = "listeners=PLAINTEXT://127.0.0.1:9092"
 STEPS = {

@@ -64,8 +64,8 @@ from oncelog.tools.spark.ranges import Counts
 from oncelog.tools.spark.report import Batch, Report
 from oncelog.tools.txn import tail as txn_tail
 from oncelog.tools.txn.tail import Transition
-from tests.support.command_tree import commands
-from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
+from tests.support.pages.command_tree import commands
+from tests.support.requests.hostile import HOSTILE, SURROGATE, require_harmless
 from tests.support.tables import rows
 
 pytestmark = pytest.mark.sampled(5)

@@ -18,8 +18,8 @@ from oncelog.broker.storage.local.boot_mark import NAME as BOOT_MARK
 from oncelog.cli import main
 from oncelog.pipeline.sink.files import LocalFiles
 from tests.fakes.broker import VirtualBroker
-from tests.support.damage import fill
-from tests.support.data_directories import store
+from tests.support.logs.damage import fill
+from tests.support.logs.data_directories import store
 from tests.unit.oncelog.test_adopt import simple
 
 pytestmark = pytest.mark.sampled(3)

@@ -14,7 +14,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
-from tests.support.damage import (
+from tests.support.logs.damage import (
     ABORTED_OFFSET,
     ACKNOWLEDGED,
     DESTRUCTIVE,
@@ -30,7 +30,7 @@ from tests.support.damage import (
     produce,
     read_committed,
 )
-from tests.support.data_directories import load, store
+from tests.support.logs.data_directories import load, store
 
 STOPS = ("kill -9", "clean stop")
 

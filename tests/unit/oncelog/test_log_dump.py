@@ -21,7 +21,7 @@ from oncelog.protocol.schema import Schema, Structure, version_range
 from oncelog.tools.log.dump.decoders import java_string, metadata, offsets, transactions
 from oncelog.tools.log.dump.json import FIELDS, NOT_KAFKAS, to_text
 from oncelog.tools.log.dump.lines import add_to_sequence
-from tests.support.log_dumps import CASES, PARTITIONS, ROOT, arguments
+from tests.support.kafka.dumps import CASES, PARTITIONS, ROOT, arguments
 
 DATA = ROOT / "orders-0"
 LOGS = sorted(DATA.glob("*.log"))

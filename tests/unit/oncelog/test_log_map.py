@@ -25,8 +25,8 @@ from oncelog.tools.log.map.reader import read_map
 from oncelog.tools.log.points import KnownPoints, known_points
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.logs import Logs, batch
-from tests.support.damage import END_OFFSET, TOPIC, fill
-from tests.support.log_dumps import ROOT
+from tests.support.kafka.dumps import ROOT
+from tests.support.logs.damage import END_OFFSET, TOPIC, fill
 
 LETTERS = {
     State.PLAIN: ".",

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 
 from oncelog.cli import main
-from tests.support.daemon import Daemon
 from tests.support.patience import PATIENCE_S, until
+from tests.support.processes.daemon import Daemon
 
 TRANSACTIONS = 30
 RECORDS = 40

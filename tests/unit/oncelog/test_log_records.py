@@ -21,10 +21,10 @@ from tests.fakes.broker import VirtualBroker
 from tests.fakes.database import Database
 from tests.fakes.tables import FakeTables
 from tests.fakes.virtual_time import VirtualTime
-from tests.support.damage import TOPIC, fill, list_offset, produce
-from tests.support.data_directories import store
-from tests.support.exported import InstantTables
-from tests.support.frame_shapes import COMPRESSING, lacking_a_record
+from tests.support.logs.damage import TOPIC, fill, list_offset, produce
+from tests.support.logs.data_directories import store
+from tests.support.postgres.exported import InstantTables
+from tests.support.requests.frame_shapes import COMPRESSING, lacking_a_record
 
 RECORDS = tuple(Record(index, 1_700_000_000_000 + index, b"key", b"value") for index in range(400))
 

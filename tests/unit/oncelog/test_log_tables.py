@@ -19,12 +19,12 @@ from oncelog.testing.memory_disk import MemoryDisk
 from oncelog.tools.log.stopped_directory import NoLoop
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.database import Database
-from tests.support.damage import TOPIC, fill, read_committed
-from tests.support.data_directories import load, store
-from tests.support.exported import contents as files_of
-from tests.support.exported import exported
-from tests.support.postgres import Postgres, started
-from tests.support.poured import JOURNAL_ONLY, LOG_END, filled_database, pour
+from tests.support.logs.damage import TOPIC, fill, read_committed
+from tests.support.logs.data_directories import load, store
+from tests.support.postgres.exported import contents as files_of
+from tests.support.postgres.exported import exported
+from tests.support.postgres.poured import JOURNAL_ONLY, LOG_END, filled_database, pour
+from tests.support.postgres.server import Postgres, started
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 PARTITION = f"{TOPIC}-0"

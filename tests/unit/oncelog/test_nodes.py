@@ -12,7 +12,7 @@ from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, Nod
 from oncelog.cli import main
 from oncelog.tools import nodes
 from oncelog.tools.nodes import CannotStepDown, Cluster, hint_of, status_of, successor_for
-from tests.support.hostile import HOSTILE, require_harmless
+from tests.support.requests.hostile import HOSTILE, require_harmless
 
 LEADS = NodeRow(1, "one", (NodeAddress("PLAINTEXT", "host", 9092),))
 STANDS_BY = NodeRow(2, "two", (), followed=7)

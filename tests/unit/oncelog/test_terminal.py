@@ -18,8 +18,8 @@ from oncelog.client.values.records import TopicPartition
 from oncelog.tools import terminal
 from oncelog.tools.positions import Position, position
 from oncelog.tools.terminal import say_table
-from tests.support.command_tree import command_at, commands
-from tests.support.daemon import Daemon
+from tests.support.pages.command_tree import command_at, commands
+from tests.support.processes.daemon import Daemon
 from tests.support.tables import rows
 
 

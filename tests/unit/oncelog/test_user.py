@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 from oncelog.cli import main
 from oncelog.testing import Broker
-from tests.support.hostile import HOSTILE
-from tests.support.secure_clients import ROUND_TRIPS, Security
+from tests.support.requests.hostile import HOSTILE
+from tests.support.security.secure_clients import ROUND_TRIPS, Security
 
 
 def run(directory: Path, *arguments: str, password: str | None = None) -> Result:

@@ -15,8 +15,8 @@ from oncelog.cli import main
 from oncelog.protocol.printable import printable
 from oncelog.testing import Broker
 from oncelog.witness import Finding, Report
-from tests.support.hostile import HOSTILE, SURROGATE, require_harmless
-from tests.support.kafka import free_ports
+from tests.support.kafka.server import free_ports
+from tests.support.requests.hostile import HOSTILE, SURROGATE, require_harmless
 
 
 class Terminal(io.StringIO):

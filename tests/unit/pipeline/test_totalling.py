@@ -23,7 +23,7 @@ def with_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(work: Path, *lives: list[Any]) -> tuple[Totalling, list[Any]]:
     """Run drivers with these lives; return the result, and the batch after which each life was to die."""
     (work / "lives.json").write_text(json.dumps(lives), encoding="utf-8")
-    with Drivers("127.0.0.1:0", "in", "out", work, module="tests.support.scripted_driver") as drivers:
+    with Drivers("127.0.0.1:0", "in", "out", work, module="tests.support.spark.scripted_driver") as drivers:
         result = drivers.run(max_offsets=7)
     orders = [json.loads(line) for line in (work / "orders").read_text(encoding="utf-8").splitlines()]
     assert {each["max_offsets"] for each in orders} == {7}

@@ -45,7 +45,7 @@ from oncelog.tools.log.dump.lines import RecordLine
 from tests.conformance.recordings import RECORDINGS
 from tests.conformance.transcripts.frames_transcript import KINDS
 from tests.fakes.scheduler import ManualScheduler
-from tests.support.frame_shapes import BODY, COMPRESSING, COUNT, RECORDS, START_MS, batch_of, shapes
+from tests.support.requests.frame_shapes import BODY, COMPRESSING, COUNT, RECORDS, START_MS, batch_of, shapes
 
 PLACE = TopicPartition("t", 0)
 NOW_MS = WallMs(START_MS)

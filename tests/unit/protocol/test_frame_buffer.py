@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.frame_buffer import FrameBuffer
-from tests.support.feeding import written
+from tests.support.requests.feeding import written
 
 KB = 1 << 10
 SIZES = st.lists(st.sampled_from([1, 40, 60 * KB, 64 * KB - 4, 64 * KB - 3, 100 * KB, 3_000 * KB]), max_size=5)

@@ -18,7 +18,7 @@ from oncelog.protocol.generated.metadata_response import MetadataResponse, Metad
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.messages.create_acls import CREATE_ACLS_REQUEST
 from oncelog.protocol.schema import Schema
-from tests.support.messages import SCHEMAS, generated
+from tests.support.requests.messages import SCHEMAS, generated
 from tests.support.tables import rows
 from tools.write_codecs import GENERATED
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from oncelog.protocol.printable import json_text, printable
-from tests.support.hostile import HOSTILE, ORDINARY, SURROGATE, names, require_harmless
+from tests.support.requests.hostile import HOSTILE, ORDINARY, SURROGATE, names, require_harmless
 
 
 @given(names)

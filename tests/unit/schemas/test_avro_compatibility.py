@@ -8,7 +8,7 @@ import fastavro
 import pytest
 
 from oncelog.testing.avro_compatibility import NotAvro, can_read, parse
-from tests.support.avro_pairs import NOT_READ, READ, field, record
+from tests.support.schemas.avro_pairs import NOT_READ, READ, field, record
 
 
 def ours(reader: Any, writer: Any) -> list[str]:

@@ -9,8 +9,8 @@ import pytest
 
 from oncelog.schemas import FormatError, Reference, Schema, SchemaDeserializer, SchemaRegistry, SchemaSerializer
 from oncelog.schemas.format import Format, format_of
-from tests.support.schema_registry import SmallRegistry, small_registry
-from tests.support.schemas import FULL, JSON_ORDER, PROTO
+from tests.support.schemas.registered import FULL, JSON_ORDER, PROTO
+from tests.support.schemas.registry import SmallRegistry, small_registry
 
 pytest.importorskip("jsonschema")
 pytest.importorskip("grpc_tools")

@@ -27,8 +27,8 @@ from oncelog.schemas import (
 )
 from oncelog.schemas.format import format_of
 from oncelog.schemas.framing import framed, message_indexes, read_message_indexes, unframed
-from tests.support.schema_registry import SmallRegistry, small_registry
-from tests.support.schemas import ID, LATER, ORDER, record
+from tests.support.schemas.registered import ID, LATER, ORDER, record
+from tests.support.schemas.registry import SmallRegistry, small_registry
 
 pytest.importorskip("fastavro")
 

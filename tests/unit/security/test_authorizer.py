@@ -13,7 +13,7 @@ from oncelog.broker.security.authorizer import Asked, Authorizer, Decision, pars
 from oncelog.broker.security.principal import Principal
 from oncelog.protocol.acls import Acl, AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.generated.remove_access_control_entry_record import RemoveAccessControlEntryRecord
-from tests.support.naive_authorizer import may, may_anywhere
+from tests.support.security.naive_authorizer import may, may_anywhere
 
 ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
 HOST = "10.0.0.1"

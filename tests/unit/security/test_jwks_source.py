@@ -14,9 +14,9 @@ from oncelog.broker.security.jwks import Jwks, SigningKey
 from oncelog.broker.security.jwks_source import MOST_BYTES, fetch_from
 from oncelog.broker.system.loop import error_of
 from tests.fakes.virtual_time import VirtualTime
-from tests.support.certificates import Certificates
 from tests.support.patience import PATIENCE_S
-from tests.support.tokens import Issuer
+from tests.support.security.certificates import Certificates
+from tests.support.security.tokens import Issuer
 
 KEYS = Issuer().jwks()
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]

@@ -17,7 +17,7 @@ from oncelog.broker.security.jwks import Jwks
 from oncelog.broker.security.mechanisms import AuthenticationFailed, Challenge, Success
 from oncelog.broker.security.oauthbearer import OAuthBearer, TokenRules
 from tests.fakes.virtual_time import VirtualTime
-from tests.support.tokens import Issuer
+from tests.support.security.tokens import Issuer
 
 ISSUER = Issuer()
 RULES = TokenRules(["kafka", "other"], "https://issuer.example", 30, "sub")

@@ -26,9 +26,9 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.fakes.broker import VirtualBroker
 from tests.fakes.guarded import HOST, Guarded
-from tests.support.adversary import Stored, attacks
-from tests.support.costs import CALLS_IN_20_MS, cost_of
-from tests.support.listed_versions import EVERY_VERSION
+from tests.support.requests.adversary import Stored, attacks
+from tests.support.requests.costs import CALLS_IN_20_MS, cost_of
+from tests.support.requests.listed_versions import EVERY_VERSION
 
 
 def test_an_api_without_rights_says_why() -> None:

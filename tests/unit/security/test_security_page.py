@@ -9,7 +9,7 @@ from oncelog.broker.config.settings import load_config
 from oncelog.broker.net.door import Door
 from oncelog.broker.requests.dispatch import Dispatcher
 from tests.fakes.broker import VirtualBroker
-from tests.support.certificates import Certificates
+from tests.support.security.certificates import Certificates
 
 _PAGE = (Path(__file__).parents[3] / "docs" / "operate" / "security.md").read_text(encoding="utf-8")
 _RECIPES = [block for block in re.findall(r"```properties\n(.*?)```", _PAGE, re.DOTALL) if "listeners=S" in block]

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 
 from oncelog.broker.config.settings import load_config
 from oncelog.broker.security.tls import TlsError, TlsSettings, make_context, read_tls_settings
-from tests.support.certificates import Certificates
+from tests.support.security.certificates import Certificates
 
 
 def read(settings: Mapping[str, str], *, with_sasl: bool = False) -> TlsSettings:

@@ -32,7 +32,7 @@ from oncelog.protocol.schema import ArrayOf, Structure, attribute
 from oncelog.protocol.topics import ZERO_UUID
 from tests.fakes.broker import VirtualBroker
 from tests.fuzz.requests import request_schema
-from tests.support.adversary import Stored, attacks
+from tests.support.requests.adversary import Stored, attacks
 
 pytestmark = pytest.mark.sampled(3)
 

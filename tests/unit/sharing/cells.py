@@ -24,7 +24,7 @@ from oncelog.broker.sharing.values import (
     ShareLimits,
 )
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from tests.support.share_state import contiguous
+from tests.support.transactions.share_state import contiguous
 
 TERMINAL = (ACKNOWLEDGED, ARCHIVED)
 

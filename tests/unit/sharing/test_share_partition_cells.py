@@ -22,7 +22,7 @@ from oncelog.broker.sharing.values import (
 from oncelog.broker.turns.ports import MonotonicMs
 from oncelog.protocol.errors import KafkaError
 from tests.support.samples import examples
-from tests.support.share_state import Written, contiguous
+from tests.support.transactions.share_state import Written, contiguous
 from tests.unit.sharing.cells import Cell, Cells
 
 MEMBERS = ("a", "b", "c")

@@ -33,7 +33,7 @@ from tests.fakes.late_store import LateLogStore
 from tests.fakes.logs import TOPIC_ID, FetchResult, Listener, delete_topic
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 from tests.fakes.tables import FakeTables
-from tests.support.postgres import Postgres, started
+from tests.support.postgres.server import Postgres, started
 from tests.unit.storage.tables_store import lasting_terms, until_ours
 
 T = TypeVar("T")

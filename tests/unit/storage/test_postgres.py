@@ -38,8 +38,8 @@ from oncelog.broker.system.coroutines import LoopCoroutines
 from oncelog.broker.system.loop import LoopScheduler
 from oncelog.broker.turns.completion import Completion
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres import open_directory, started
-from tests.support.silent_proxy import SilentProxy
+from tests.support.postgres.server import open_directory, started
+from tests.support.processes.silent_proxy import SilentProxy
 from tests.unit.storage.stores import new_schema
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")

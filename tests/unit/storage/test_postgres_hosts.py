@@ -14,9 +14,9 @@ from oncelog.broker.storage.shared.tables import Unanswered
 from oncelog.broker.system.coroutines import LoopCoroutines
 from oncelog.broker.system.loop import LoopScheduler
 from oncelog.broker.turns.completion import Completion
-from tests.support.kafka import free_ports
+from tests.support.kafka.server import free_ports
 from tests.support.patience import PATIENCE_S
-from tests.support.silent_proxy import SilentProxy
+from tests.support.processes.silent_proxy import SilentProxy
 from tests.unit.storage.stores import new_schema
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")

@@ -17,7 +17,7 @@ from oncelog.broker.storage.shared.tables import (
     RefuseRows,
     WaitingRows,
 )
-from tests.support.postgres import losing_what_is_out_of_line
+from tests.support.postgres.server import losing_what_is_out_of_line
 from tests.unit.storage.stores import new_schema
 from tests.unit.storage.test_postgres import _of, _statements, _take, _until
 

@@ -33,7 +33,7 @@ from oncelog.broker.storage.shared.tables import (
 )
 from oncelog.broker.system.coroutines import LoopCoroutines
 from oncelog.broker.system.loop import LoopScheduler
-from tests.support.postgres import Postgres, open_directory, programs_by_version, reachable_programs
+from tests.support.postgres.server import Postgres, open_directory, programs_by_version, reachable_programs
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _SEEN = Lease(0, "", 0, 0, is_attended=False)

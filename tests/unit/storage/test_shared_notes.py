@@ -9,7 +9,7 @@ import pytest
 from oncelog.broker.system import shared_notes
 from oncelog.broker.system.shared_notes import SharedNotes
 from oncelog.testing import Broker
-from tests.support.shared_notes import notes_below
+from tests.support.processes.shared_notes import notes_below
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
 from tests.fakes.logs import batch, delete_topic
 from tests.simulation.log_model import known
-from tests.support.frame_shapes import COMPRESSING, COUNT, RECORDS, batch_of, shapes
+from tests.support.requests.frame_shapes import COMPRESSING, COUNT, RECORDS, batch_of, shapes
 from tests.unit.storage.stores import STORES, Stored
 
 SEEDS = range(4)

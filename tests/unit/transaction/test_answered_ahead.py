@@ -23,7 +23,7 @@ from tests.clients.copier import CopierRequests
 from tests.clients.fetch_session import append, fetch_in_tiny_slices
 from tests.clients.producer import TOPIC, Producer, broker_with_topic, log_of
 from tests.fakes.broker import VirtualBroker
-from tests.support.damage import list_offset
+from tests.support.logs.damage import list_offset
 from tests.unit.transaction.harness import P0, Coordinator
 from tests.unit.transaction.test_one_round import state_of
 from tests.unit.transaction.two_phase import TWO_PHASE, initialize

@@ -10,7 +10,7 @@ from oncelog.broker.coordinator.transaction.begin_decisions import (
 from oncelog.broker.coordinator.transaction.metadata import NOTHING_TO_DO, Decision, TransactionMetadata
 from oncelog.broker.coordinator.transaction.states import COMPLETED, PREPARED, TransactionState
 from oncelog.protocol.errors import ErrorCode
-from tests.support.transaction_samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, TIMEOUT_MS, metadata
+from tests.support.transactions.samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, TIMEOUT_MS, metadata
 
 S, E = TransactionState, ErrorCode
 NOTHING_OPEN = (S.EMPTY, *sorted(COMPLETED))

@@ -15,7 +15,7 @@ from oncelog.broker.coordinator.transaction.metadata import (
 )
 from oncelog.broker.coordinator.transaction.states import TransactionState
 from oncelog.protocol.errors import ErrorCode
-from tests.support.transaction_samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, metadata
+from tests.support.transactions.samples import LOGGED, NOW_MS, PARTITION, STARTED_MS, metadata
 
 S, E = TransactionState, ErrorCode
 CURRENT, RETRY = 3, 2

@@ -15,7 +15,7 @@ from oncelog.broker.coordinator.transaction.states import IllegalTransition, Tra
 from oncelog.broker.log.values import EndMarker
 from oncelog.protocol import state_record_codec
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from tests.support.transaction_samples import LOGGED, NOW_MS, metadata
+from tests.support.transactions.samples import LOGGED, NOW_MS, metadata
 
 S = TransactionState
 INT16, INT64 = 2**15 - 1, 2**63 - 1

@@ -20,10 +20,10 @@ from oncelog.broker.coordinator.transaction.metadata import Decision, Transactio
 from oncelog.broker.coordinator.transaction.states import IllegalTransition, TransactionState
 from oncelog.protocol.errors import ErrorCode
 from tests.support.tables import rows
-from tests.support.transaction_lives import FRESH_ID, LIVES, STATES, UNKNOWN
-from tests.support.transaction_requests import REQUESTS, Known
-from tests.support.transaction_samples import NOW_MS, metadata
-from tests.support.transaction_tables import Cell, read
+from tests.support.transactions.lives import FRESH_ID, LIVES, STATES, UNKNOWN
+from tests.support.transactions.requests import REQUESTS, Known
+from tests.support.transactions.samples import NOW_MS, metadata
+from tests.support.transactions.tables import Cell, read
 
 DEAD, FENCE = TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE
 CELLS = [(request, cell, outcomes) for request, (tables, _) in REQUESTS.items() for cell, outcomes in read(tables)]

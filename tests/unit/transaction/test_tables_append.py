@@ -14,7 +14,7 @@ from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.values import EndMarker
 from oncelog.protocol.errors import KafkaError
 from tests.fakes.logs import Logs, batch
-from tests.support.append_tables import BATCHES, KINDS, MARKERS, rows
+from tests.support.logs.append_tables import BATCHES, KINDS, MARKERS, rows
 
 PRODUCER_ID = 28
 LAST_SEQUENCE = 2**31 - 1

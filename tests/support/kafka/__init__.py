@@ -1,0 +1,1 @@
+"""Apache Kafka itself, its classes behind a pipe, and what it and its tools have written."""

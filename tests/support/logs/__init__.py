@@ -1,0 +1,1 @@
+"""Logs and data directories: made, damaged, compacted, copied and moved."""

@@ -1,0 +1,1 @@
+"""Schemas, pairs of them, and a registry that gives them out."""

@@ -1,0 +1,1 @@
+"""Certificates, tokens, and brokers and clients that need them."""

@@ -1,0 +1,1 @@
+"""Spark: a cluster, programs for it, and its sink without it."""
