@@ -71,7 +71,6 @@ PRINTS = {
     "oncelog/tools/demo/isolation.py": "rich draws it, each text by marked()",
     "oncelog/tools/kafka_scripts/arguments.py": "to the byte what Kafka prints, each text by printable()",
     "oncelog/tools/kafka_scripts/console.py": "the bytes of records, as Kafka's script",
-    "oncelog/tools/log/dump/cli.py": "to the byte what Kafka prints; on a terminal by printable()",
     "oncelog/tools/copy/reporting.py": "rich draws its bar; what it says beside it goes through marked()",
     "oncelog/tools/log/progress.py": "rich draws its bar, its title by marked()",
     "oncelog/tools/log/map/cli.py": "rich draws it, each text by printable() or marked()",

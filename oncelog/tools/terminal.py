@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, NoReturn
 
 import click
@@ -21,6 +22,7 @@ from oncelog.protocol.printable import json_text, printable
 
 Row = dict[str, Any]
 EXIT_NOT_WRITTEN = EXIT_NOT_CONFIRMED = 2
+_LINES_AT_ONCE = 1_000
 _LEAST_PROSE = 30
 """The least columns of a terminal for sentences; with less they begin on a line of their own."""
 _LEAST_CELL, _LEAST_HEADING = 12, 7
@@ -104,6 +106,13 @@ def _escape(part: str | Styled) -> str:
 
 def say_json(value: Any, indent: int | None = 2) -> None:
     _write(json_text(value, indent=indent))
+
+
+def say_json_lines(values: Iterable[Any]) -> None:
+    """Print a line of JSON for each value, many at once, in UTF-8 whatever the locale is."""
+    left = iter(values)
+    while lines := [json_text(value, is_ascii=False) for value in islice(left, _LINES_AT_ONCE)]:
+        _write("\n".join(lines).encode())
 
 
 def say_bytes(pieces: Iterable[tuple[bytes, bool]]) -> None:

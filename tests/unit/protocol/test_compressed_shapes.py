@@ -40,8 +40,8 @@ from oncelog.protocol.records.compression import CODECS, beginning, compress, de
 from oncelog.protocol.records.record import Record, decode_records
 from oncelog.tools.copy.bundles import bundles
 from oncelog.tools.log.dump.batches import LogOptions, dump_log
+from oncelog.tools.log.dump.decoders import Decoded
 from oncelog.tools.log.dump.findings import Findings
-from oncelog.tools.log.dump.lines import RecordLine
 from tests.conformance.recordings import RECORDINGS
 from tests.conformance.transcripts.frames_transcript import KINDS
 from tests.fakes.scheduler import ManualScheduler
@@ -102,13 +102,19 @@ class _File:
 
 
 def dumped(batch: bytes) -> Fields:
-    findings = Findings()
-    options = LogOptions(lambda record: (None, None), is_deep=True)  # type: ignore[arg-type, return-value]
-    lines = list(dump_log(_File(batch), _File.path, _File.path, options, findings))
-    for problem in findings.problems:
-        assert (problem.file, problem.position) == (_File.path, 0)
-        raise ProtocolError(problem.problem)
-    return fields_of(line.record for line in lines if isinstance(line, RecordLine))
+    findings, records = Findings(), []
+
+    def decode(record: Record) -> Decoded:
+        records.append(record)
+        return Decoded(None, None)
+
+    for _ in dump_log(_File(batch), _File.path, LogOptions(decode, is_deep=True, print_data=True), findings):
+        pass
+    for row in findings.rows:
+        if row["kind"] == "problem":
+            assert (row["file"], row["position"]) == (_File.path, 0)
+            raise ProtocolError(row["problem"])
+    return fields_of(records)
 
 
 def compacted(batch: bytes) -> Fields:

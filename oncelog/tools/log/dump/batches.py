@@ -1,13 +1,15 @@
 """The batches and records of a `.log` or `.checkpoint` file, as far as they can be read.
 
-Owns: going through the file, and its problems. Does not own: the formats, the lines (`lines`), the meaning of keys and
-values (`decoders`). As in Kafka's tool a batch with a wrong checksum is shown, and so is the one after it.
+Owns: the rows of a log, and its problems. Does not own: the formats, the table (`tables`), the meaning of keys and
+values (`decoders`). A batch with a wrong checksum is shown, and so is the one after it.
 """
 
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from struct import Struct, error
+from typing import Any
 
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import (
@@ -16,6 +18,8 @@ from oncelog.protocol.records.batch import (
     LENGTH_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    NO_SEQUENCE,
+    SEQUENCE_MASK,
     BatchHeader,
     check_crc,
     read_header,
@@ -23,9 +27,11 @@ from oncelog.protocol.records.batch import (
 )
 from oncelog.protocol.records.record import Record, decode_body, decode_records, read_zigzag
 from oncelog.tools.log.dump.decoders import Decode
-from oncelog.tools.log.dump.findings import Findings, Problem
-from oncelog.tools.log.dump.lines import MAX_INT, BatchLine, ControlValue, LogLine, RecordLine, Title, add_to_sequence
+from oncelog.tools.log.dump.findings import Findings
 from oncelog.tools.log.read_only_disk import SegmentFile
+from oncelog.tools.terminal import Row
+
+MAX_INT = 2**31 - 1
 
 _BOOTSTRAP = "bootstrap.checkpoint"
 _OFFSET_DIGITS = 20
@@ -42,8 +48,8 @@ _CONTROL_TYPES = (
     "KRAFT_VOTERS",
 )
 _END_TXN_TYPES = ("ABORT", "COMMIT")
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _TWO_SHORTS, _SHORT_AND_INT = Struct(">hh"), Struct(">hi")
-_SHORT, _SHORT_AND_LONG = Struct(">h"), Struct(">hq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,51 +66,36 @@ class LogOptions:
     """The position past which nothing is printed."""
 
 
-def dump_log(
-    file: SegmentFile, shown_path: str, full_path: str, options: LogOptions, findings: Findings
-) -> Iterator[LogLine]:
-    """Yield every line of one file; problems go to `findings`."""
-    name = PurePath(shown_path).name
-    yield Title(_title(name))
+def dump_log(file: SegmentFile, path: str, options: LogOptions, findings: Findings) -> Iterator[Row]:
+    """Yield a row for each batch of one file, and with `is_deep` for its records; problems go to `findings`."""
+    name = PurePath(path).name
     end = min(file.size_bytes, options.max_bytes)
     position, last_offset = 0, -1
     next_offset = 0 if name == _BOOTSTRAP else int(name[:_OFFSET_DIGITS])
-    for batch in _batches(file, shown_path, end, findings):
+    for batch in _batches(file, path, end, findings):
         header = read_header(batch)
         is_valid = len(batch) == header.size_in_bytes and check_crc(batch)
-        yield BatchLine(header, position, is_valid)
+        yield _batch_row(header, position, is_valid)
         if not is_valid or header.magic != MAGIC:
             problem = "the checksum of the batch does not match its bytes"
             if is_valid:
                 problem = f"the batch has format {header.magic}, {MAGIC} is the newest known"
-            findings.problems.append(Problem(shown_path, problem, position, header.base_offset))
+            findings.add_problem(path, problem, position, header.base_offset)
         if options.is_deep:
-            for line in _records(batch, header, position, shown_path, options, findings):
-                if line.record.offset != last_offset + 1:
-                    findings.offset_gaps.setdefault(full_path, []).append((last_offset, line.record.offset))
-                last_offset = line.record.offset
-                yield line
+            for row in _records(batch, header, position, path, options, findings):
+                if row["offset"] != last_offset + 1:
+                    findings.add_pair("offset_gap", path, last_offset, row["offset"])
+                last_offset = row["offset"]
+                yield row
         position += header.size_in_bytes
         next_offset = header.next_offset
-    if file.size_bytes > position and options.max_bytes == MAX_INT:
-        rest_bytes = file.size_bytes - position
-        yield Title(f"Found {rest_bytes} invalid bytes at the end of {name}")
-        if not findings.problems or findings.problems[-1].position != position:
-            problem = f"the last {rest_bytes} bytes hold no whole batch"
-            findings.problems.append(Problem(shown_path, problem, position, next_offset))
+    if file.size_bytes > position and options.max_bytes == MAX_INT and findings.last_position(path) != position:
+        problem = f"the last {file.size_bytes - position} bytes hold no whole batch"
+        findings.add_problem(path, problem, position, next_offset)
 
 
-def _title(name: str) -> str:
-    if name.endswith(".log"):
-        return f"Log starting offset: {int(name.partition('.')[0])}"
-    if name == _BOOTSTRAP:
-        return "KRaft bootstrap snapshot"
-    offset, _, epoch = name.partition(".")[0].partition("-")
-    return f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}"
-
-
-def _batches(file: SegmentFile, shown_path: str, end: int, findings: Findings) -> Iterator[memoryview]:
-    """Yield batch after batch by their lengths, whatever their checksums, as far as Kafka's tool reads."""
+def _batches(file: SegmentFile, path: str, end: int, findings: Findings) -> Iterator[memoryview]:
+    """Yield batch after batch by their lengths, whatever their checksums."""
     position, chunk, chunk_start = 0, memoryview(b""), 0
     while position < end - _UP_TO_MAGIC_BYTES:
         at = position - chunk_start
@@ -123,7 +114,7 @@ def _batches(file: SegmentFile, shown_path: str, end: int, findings: Findings) -
             problem = "the header of the batch is cut off"
         if problem is not None:
             offset = int.from_bytes(chunk[at : at + LENGTH_AT], "big", signed=True)
-            findings.problems.append(Problem(shown_path, problem, position, offset))
+            findings.add_problem(path, problem, position, offset)
             return
         yield chunk[at : at + max(size_bytes, HEADER_SIZE)]
         position += size_bytes
@@ -133,31 +124,77 @@ def _size_at(chunk: memoryview, at: int) -> int:
     return LENGTH_OVERHEAD + int.from_bytes(chunk[at + LENGTH_AT : at + LENGTH_OVERHEAD], "big", signed=True)
 
 
-def _records(
-    batch: memoryview, header: BatchHeader, position: int, shown_path: str, options: LogOptions, findings: Findings
-) -> Iterator[RecordLine]:
-    def fail(problem: ProtocolError, offset: int) -> None:
-        findings.problems.append(Problem(shown_path, str(problem), position, offset))
+def _batch_row(header: BatchHeader, position: int, is_valid: bool) -> Row:
+    kind = header.compression_type
+    return {
+        "kind": "batch",
+        "position": position,
+        "size_bytes": header.size_in_bytes,
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "record_count": header.record_count,
+        "base_sequence": header.base_sequence,
+        "last_sequence": header.last_sequence,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "partition_leader_epoch": header.partition_leader_epoch,
+        "is_transactional": header.is_transactional,
+        "is_control": header.is_control,
+        "delete_horizon_ms": header.base_timestamp if header.has_delete_horizon else None,
+        "timestamp_type": "LogAppendTime" if header.is_log_append_time else "CreateTime",
+        "max_timestamp": header.max_timestamp,
+        "magic": header.magic,
+        "compression": _CODECS[kind] if kind < len(_CODECS) else str(kind),
+        "crc": header.crc,
+        "is_valid": is_valid,
+    }
 
+
+def _records(
+    batch: memoryview, header: BatchHeader, position: int, path: str, options: LogOptions, findings: Findings
+) -> Iterator[Row]:
     if not header.record_count:
         return  # emptied by compaction
     try:
         records = decode_records(batch)
     except ProtocolError as problem:
         records = list(_whole_records(batch, header))
-        fail(problem, records[-1].offset + 1 if records else header.base_offset)
-    has_sequences = header.base_sequence >= 0
+        offset = records[-1].offset + 1 if records else header.base_offset
+        findings.add_problem(path, str(problem), position, offset)
     for record in records:
-        decoded, control = None, None
+        row: Row = {"kind": "record", "offset": record.offset}
+        if not options.skip_record_metadata:
+            row |= _record_metadata(header, record)
         try:
             if header.is_control:
                 control = _control_of(record)
+                row |= {} if options.skip_record_metadata else control
             elif options.print_data:
                 decoded = options.decode(record)
+                row |= _content("key", record.key, decoded.key) | _content("value", record.value, decoded.value)
         except ProtocolError as problem:
-            fail(problem, record.offset)
-        sequence = add_to_sequence(header.base_sequence, record.offset - header.base_offset) if has_sequences else -1
-        yield RecordLine(header, record, sequence, control, decoded, not options.skip_record_metadata)
+            findings.add_problem(path, str(problem), position, record.offset)
+        yield row
+
+
+def _record_metadata(header: BatchHeader, record: Record) -> Row:
+    sequence = NO_SEQUENCE
+    if header.base_sequence >= 0:
+        sequence = (header.base_sequence + record.offset - header.base_offset) & SEQUENCE_MASK
+    return {
+        "timestamp": record.timestamp,
+        "key_bytes": -1 if record.key is None else len(record.key),
+        "value_bytes": -1 if record.value is None else len(record.value),
+        "sequence": sequence,
+        "header_keys": [name for name, _ in record.headers],
+    }
+
+
+def _content(name: str, data: bytes | None, decoded: Any) -> Row:
+    """Return a value by its name; text that is not the exact bytes is given as base64 too."""
+    if not isinstance(decoded, str) or data is None or decoded.encode() == data or "\ufffd" not in decoded:
+        return {name: decoded}
+    return {name: decoded, f"{name}_base64": b64encode(data).decode()}
 
 
 def _whole_records(batch: memoryview, header: BatchHeader) -> Iterator[Record]:
@@ -174,20 +211,14 @@ def _whole_records(batch: memoryview, header: BatchHeader) -> Iterator[Record]:
         return
 
 
-def _control_of(record: Record) -> ControlValue:
+def _control_of(record: Record) -> Row:
+    """Return the type of a control record, and of a marker the epoch of the coordinator that wrote it."""
     try:
         _, type_id = _TWO_SHORTS.unpack_from(record.key or b"")
         name = _CONTROL_TYPES[type_id] if 0 <= type_id < len(_CONTROL_TYPES) else "UNKNOWN"
+        coordinator_epoch = None
         if name in _END_TXN_TYPES:
             _, coordinator_epoch = _SHORT_AND_INT.unpack_from(record.value or b"")
-            return ControlValue(name, type_id, coordinator_epoch)
-        if name == "SNAPSHOT_HEADER":
-            version, timestamp = _SHORT_AND_LONG.unpack_from(record.value or b"")
-            header = f'SnapshotHeader {{"version":{version},"lastContainedLogTimestamp":{timestamp}}}'
-            return ControlValue(name, type_id, snapshot=header)
-        if name == "SNAPSHOT_FOOTER":
-            (version,) = _SHORT.unpack_from(record.value or b"")
-            return ControlValue(name, type_id, snapshot=f'SnapshotFooter {{"version":{version}}}')
-        return ControlValue(name, type_id)
     except error as problem:
         raise ProtocolError(f"the control record at offset {record.offset} is malformed: {problem}") from problem
+    return {"control_type": name, "coordinator_epoch": coordinator_epoch}

@@ -1,4 +1,4 @@
-"""The command line of `oncelog log dump`: the options of Kafka's DumpLogSegments (4.3), and --json.
+"""The command line of `oncelog log dump`: the options of Kafka's DumpLogSegments (4.3), a table a file, and --json.
 
 Owns: the options, the exit codes. Does not own: what is shown (`oncelog.tools.log.dump.files`, imported when the
 command runs). Exit codes: 0 everything is intact, 1 something is damaged, 2 a file could not be read, or is not a file
@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.protocol.printable import json_text, printable
 from oncelog.tools.log.where import Dsn, is_dsn, schema_option, snapshot
-from oncelog.tools.terminal import fail, writing
+from oncelog.tools.terminal import fail, say, say_json_lines
 
 if TYPE_CHECKING:
     from oncelog.tools.log.dump.decoders import Decode
-    from oncelog.tools.log.dump.files import Files
+    from oncelog.tools.log.dump.files import DumpOptions, Files
+    from oncelog.tools.log.dump.findings import Findings
 
 EXIT_DAMAGED = 1
 EXIT_NOT_READ = 2
 _MAX_INT = 2**31 - 1
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
-_LINES_AT_ONCE = 1_000
 
 
 @click.command()
@@ -62,9 +61,9 @@ _LINES_AT_ONCE = 1_000
 @schema_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
 def dump(paths: Sequence[str], files: str | None, schema: str, as_json: bool, **options: Any) -> None:
-    """Print what is in the files of a partition.
+    """Print what is in the files of a partition, as a table for each file.
 
-    The format is that of Kafka's kafka-dump-log.sh. Takes .log, .index, .timeindex, .txnindex and .snapshot files, or
+    Takes .log, .index, .timeindex, .txnindex and .snapshot files, or
     the directory of a partition. Changes nothing; a broker may be running on the files. Exits with 1 if a file is
     damaged, and says where. With a DSN, of partitions in PostgreSQL: what their .log, .txnindex and .snapshot files
     would have.
@@ -128,7 +127,9 @@ def _decoder(options: dict[str, Any]) -> "Decode":
         raise click.UsageError(str(error)) from None
 
 
-def _print_tables(dsn: Dsn, schema: str, names: Sequence[str], options: Any, findings: Any, as_json: bool) -> None:
+def _print_tables(
+    dsn: Dsn, schema: str, names: Sequence[str], options: "DumpOptions", findings: "Findings", as_json: bool
+) -> None:
     from oncelog.tools.log.tables.files import NoSuchPartition, TableFiles
 
     with snapshot(dsn, schema) as tables:
@@ -140,31 +141,18 @@ def _print_tables(dsn: Dsn, schema: str, names: Sequence[str], options: Any, fin
         _print(wanted, files, options, findings, as_json)
 
 
-def _print(paths: Sequence[str], files: "Files", options: Any, findings: Any, as_json: bool) -> None:
-    from oncelog.tools.log.dump.files import as_object, dump_files
+def _print(paths: Sequence[str], files: "Files", options: "DumpOptions", findings: "Findings", as_json: bool) -> None:
+    from oncelog.tools.log.dump.files import dump_files
+    from oncelog.tools.log.dump.tables import say_rows
 
-    out = sys.stdout.buffer
-    errors = sys.stderr.buffer
-    # Kafka's output is for programs and comparisons, byte for byte; on a terminal it is for people.
-    shown = printable if sys.stdout.isatty() else str
-    waiting: list[str] = []
-
-    def flush() -> None:
-        with writing():
-            out.write("".join(f"{line}\n" for line in waiting).encode(errors="replace"))
-            out.flush()
-        waiting.clear()
-
-    for path, line in dump_files(paths, options, findings, files):
-        if not as_json:
-            waiting.append(shown(line.text))
-        elif (fields := as_object(path, line)) is not None:
-            waiting.append(json_text(fields, is_ascii=False))
-        if len(waiting) >= _LINES_AT_ONCE:
-            flush()
+    dumped = dump_files(paths, options, findings, files)
     if as_json:
-        waiting += [json_text(fields, is_ascii=False) for fields in findings.objects()]
-    flush()
-    lines = list(findings.unreadable_files) if as_json else [*findings.unreadable_files, *findings.lines()]
-    errors.write("".join(f"{printable(line)}\n" for line in lines).encode(errors="replace"))
-    errors.flush()
+        say_json_lines({"file": path} | row for path, rows in dumped for row in rows)
+        say_json_lines(findings.rows)
+    else:
+        for number, (path, rows) in enumerate(dumped):
+            if number:
+                say()
+            say_rows(path, rows, only_records=options.log.is_deep)
+    for line in (*findings.unreadable_files, *(() if as_json else findings.lines())):
+        say(line, err=True)

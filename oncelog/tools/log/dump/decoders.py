@@ -1,10 +1,9 @@
-"""The meaning of record keys and values, topic by topic, as the decoders of Kafka's dump tool print it.
+"""The meaning of record keys and values, topic by topic, as the decoders of Kafka's dump tool print it in JSON.
 
 Owns: the choice of decoder, and the text for what it cannot decode. Does not own: the formats (`protocol`), JSON.
 Left out: records of tiered storage, and of Kafka's own controllers: this broker writes none of them.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -61,7 +60,6 @@ _METADATA_RECORDS = {
 }
 _METADATA_FRAME_VERSION = 1
 _MEMBER_FIELDS = {"subscription": "consumer_protocol_subscription", "assignment": "consumer_protocol_assignment"}
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _INT, _LONG = Struct(">i"), Struct(">q")
 _CLASSES = "org.apache.kafka.tools.api."
 
@@ -101,7 +99,7 @@ def by_class(key_class: str, value_class: str) -> Decode:
 def _class_decoder(name: str) -> Callable[[bytes], Any]:
     short_name = name.removeprefix(_CLASSES)
     decoders: dict[str, Callable[[bytes], Any]] = {
-        "StringDecoder": java_string,
+        "StringDecoder": lambda data: data.decode(errors="replace"),
         "IntegerDecoder": lambda data: _number(_INT, data),
         "LongDecoder": lambda data: _number(_LONG, data),
     }
@@ -111,14 +109,6 @@ def _class_decoder(name: str) -> Callable[[bytes], Any]:
             f"{name} is a Java class, which cannot be loaded here; supported are {known} of {_CLASSES}*"
         )
     return decoders[short_name]
-
-
-def java_string(data: bytes) -> str:
-    """Decode UTF-8 as Java does: like Python, except that an encoded surrogate gives one replacement and not three."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return _SURROGATE.sub(b"\xff", data).decode(errors="replace")
 
 
 def _number(layout: Struct, data: bytes) -> int:
@@ -155,7 +145,7 @@ def _coordinator_record(record: Record, kinds: Mapping[int, str]) -> Decoded:
         if name is None:
             return Decoded(f"Unknown record type {kind} at offset {record.offset}, skipping.", None)
         key, _ = _decoded(_module(f"{name}_key"), record.key, 0, "key", kind)
-        key_json = {"type": str(kind), "data": as_json(key, 0)}
+        key_json = {"type": str(kind), "data": as_json(f"{name}_key", key, 0)}
         if record.value is None:
             return Decoded(key_json, "<DELETE>")
         return Decoded(key_json, _coordinator_value(name, kind, record.value))
@@ -176,12 +166,13 @@ def _decoded(module: ModuleType, data: bytes, version: int, part: str, told_vers
 def _coordinator_value(name: str, kind: int, data: bytes) -> dict[str, Any]:
     # Values of record type 0 are laid out as version 0 of those of type 1.
     is_legacy = name == "legacy_offset_commit"
-    module = _module("offset_commit_value" if is_legacy else f"{name}_value")
+    value_name = "offset_commit_value" if is_legacy else f"{name}_value"
+    module = _module(value_name)
     version = prefix(data)
     if version not in module.VERSIONS or (is_legacy and version):
         raise ProtocolError(f"Found an unknown record version {version} for {kind} type")
     value, _ = _decoded(module, data, version, "value", version)
-    fields = as_json(value, version)
+    fields = as_json(value_name, value, version)
     if name == "group_metadata" and value.protocol_type == "consumer":
         for member, member_fields in zip(value.members, fields["members"], strict=True):
             for field, message in _MEMBER_FIELDS.items():
@@ -197,8 +188,7 @@ def _consumer_protocol(name: str, data: bytes) -> dict[str, Any] | None:
         message, _ = module.decode(memoryview(data), version, 2)
     except ProtocolError:
         return None
-    fields: dict[str, Any] = as_json(message, version)
-    return fields
+    return as_json(name, message, version)
 
 
 # --- records of metadata ----------------------------------------------------------------------------------------------
@@ -217,7 +207,7 @@ def metadata(record: Record) -> Decoded:
             raise ProtocolError(f"Found {len(data) - end} byte(s) of garbage after {data[1]}")
     except ProtocolError as problem:
         return Decoded(None, f"Error at {record.offset}, skipping. {problem}")
-    return Decoded(None, {"type": name.upper(), "version": version, "data": as_json(message, version)})
+    return Decoded(None, {"type": name.upper(), "version": version, "data": as_json(name, message, version)})
 
 
 def _metadata_kind(data: bytes) -> tuple[str, int]:

@@ -1,103 +1,61 @@
-"""Decoded messages as Kafka's tools print them: JSON with Kafka's field names, and only the fields of the version.
+"""Decoded messages as JSON, as Kafka's tools print it: Kafka's field names, and only the fields of the version.
 
-Owns: which fields a version of a record has, and Jackson's string format. Does not own: the decoding. A test compares
-the table of fields with the declarations, which the running program does not load.
+Owns: how a value becomes JSON. Does not own: the decoding, and which fields a version has: the declarations say that.
 """
 
-import json
-import re
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 from oncelog.protocol.message import Message
+from oncelog.protocol.schema import ArrayOf, FieldType, Schema, Structure, attribute
 
-_ALWAYS = (0, 32_767, False)
-# (first version, last version, is tagged) of each field that not every version has. Keyed by message and field; fields
-# of nested structures are keyed by the structure's name.
-FIELDS: Mapping[tuple[str, str], tuple[int, int, bool]] = {
-    ("OffsetCommitValue", "leader_epoch"): (3, 32_767, False),
-    ("OffsetCommitValue", "expire_timestamp"): (1, 1, False),
-    ("OffsetCommitValue", "topic_id"): (4, 32_767, True),
-    ("GroupMetadataValue", "current_state_timestamp"): (2, 32_767, False),
-    ("MemberMetadata", "group_instance_id"): (3, 32_767, False),
-    ("MemberMetadata", "rebalance_timeout"): (1, 32_767, False),
-    ("TransactionLogValue", "previous_producer_id"): (1, 32_767, True),
-    ("TransactionLogValue", "next_producer_id"): (1, 32_767, True),
-    ("TransactionLogValue", "next_producer_epoch"): (1, 32_767, True),
-    ("TransactionLogValue", "client_transaction_version"): (1, 32_767, True),
-    ("PartitionChangeRecord", "isr"): (0, 32_767, True),
-    ("PartitionChangeRecord", "leader"): (0, 32_767, True),
-    ("PartitionChangeRecord", "replicas"): (0, 32_767, True),
-    ("PartitionChangeRecord", "removing_replicas"): (0, 32_767, True),
-    ("PartitionChangeRecord", "adding_replicas"): (0, 32_767, True),
-    ("PartitionChangeRecord", "leader_recovery_state"): (0, 32_767, True),
-    ("PartitionChangeRecord", "directories"): (1, 32_767, True),
-    ("PartitionChangeRecord", "eligible_leader_replicas"): (2, 32_767, True),
-    ("PartitionChangeRecord", "last_known_elr"): (2, 32_767, True),
-    ("ConsumerGroupMetadataValue", "metadata_hash"): (0, 32_767, True),
-    ("ConsumerGroupTargetAssignmentMetadataValue", "assignment_timestamp"): (0, 32_767, True),
-    ("ConsumerGroupMemberMetadataValue", "classic_member_metadata"): (0, 32_767, True),
-    ("TopicPartitions", "assignment_epochs"): (0, 32_767, True),
-    ("ShareGroupTargetAssignmentMetadataValue", "assignment_timestamp"): (0, 32_767, True),
-    ("StreamsGroupMetadataValue", "validated_topology_epoch"): (0, 32_767, True),
-    ("StreamsGroupMetadataValue", "last_assignment_configs"): (0, 32_767, True),
-    ("StreamsGroupTargetAssignmentMetadataValue", "assignment_timestamp"): (0, 32_767, True),
-    ("TaskIds", "assignment_epochs"): (0, 32_767, True),
-    ("ShareSnapshotValue", "delivery_complete_count"): (0, 32_767, True),
-    ("ShareUpdateValue", "delivery_complete_count"): (0, 32_767, True),
-    ("PartitionRecord", "leader_recovery_state"): (0, 32_767, True),
-    ("PartitionRecord", "directories"): (1, 32_767, False),
-    ("PartitionRecord", "eligible_leader_replicas"): (2, 32_767, True),
-    ("PartitionRecord", "last_known_elr"): (2, 32_767, True),
-    ("RegisterBrokerRecord", "is_migrating_zk_broker"): (2, 32_767, False),
-    ("RegisterBrokerRecord", "in_controlled_shutdown"): (1, 32_767, False),
-    ("RegisterBrokerRecord", "log_dirs"): (3, 32_767, True),
-    ("RegisterBrokerRecord", "cordoned_log_dirs"): (4, 32_767, True),
-    ("ConsumerProtocolSubscription", "owned_partitions"): (1, 32_767, False),
-    ("ConsumerProtocolSubscription", "generation_id"): (2, 32_767, False),
-    ("ConsumerProtocolSubscription", "rack_id"): (3, 32_767, False),
-}
-# Tagged fields of ours, which Kafka's tools ignore.
-NOT_KAFKAS = frozenset({("TransactionLogValue", "last_producer_epoch"), ("TransactionLogValue", "is_settled")})
-_LOWER_CASE_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][a-f])")
+_OUR_TAGS_FROM = 1_000
+"""The tags of fields that we add to Kafka's records; its tools ignore them."""
+_CONSUMER_PROTOCOL = "consumer_protocol_"
 
 
-def as_json(value: Any, version: int) -> Any:
-    """Return a field's value, or a whole message, as JSON types; tagged fields with their default are left out."""
+@cache
+def _structure(name: str) -> Structure:
+    """Return the declaration of a message, from its module: few logs contain all of them."""
+    room = "messages" if name.startswith(_CONSUMER_PROTOCOL) else "state_records"
+    module = import_module(f"oncelog.protocol.{room}.{name}")
+    return next(value.structure for value in vars(module).values() if isinstance(value, Schema))
+
+
+def as_json(name: str, message: Message, version: int) -> dict[str, Any]:
+    """Return a message, by the name of its module, as JSON types; tagged fields with their default are left out."""
+    return _fields(_structure(name), message, version)
+
+
+def _fields(structure: Structure, message: Message, version: int) -> dict[str, Any]:
+    default = type(message)()
+    fields = {}
+    for field in structure.fields:
+        if not field.in_version(version) or (field.tag or 0) >= _OUR_TAGS_FROM:
+            continue
+        value = getattr(message, attribute(field.name))
+        if not (field.is_tagged(version) and value == getattr(default, attribute(field.name))):
+            fields[_camel_case(field.name)] = _value(field.type, value, version)
+    return fields
+
+
+def _value(kind: FieldType, value: Any, version: int) -> Any:
     match value:
         case Message():
-            return _message_as_json(value, version)
+            return _fields(kind, value, version)
         case UUID():
             return urlsafe_b64encode(value.bytes).decode().rstrip("=")
         case bytes() | bytearray() | memoryview():
             return b64encode(value).decode()
         case tuple() | list():
-            return [as_json(element, version) for element in value]
+            element = kind.element if isinstance(kind, ArrayOf) else kind
+            return [_value(element, each, version) for each in value]
     return value
-
-
-def _message_as_json(message: Message, version: int) -> dict[str, Any]:
-    message_type = type(message)
-    default = message_type()
-    fields = {}
-    for name in message_type.FIELDS:
-        if (message_type.__name__, name) in NOT_KAFKAS:
-            continue
-        first, last, is_tagged = FIELDS.get((message_type.__name__, name), _ALWAYS)
-        value = getattr(message, name)
-        if first <= version <= last and not (is_tagged and value == getattr(default, name)):
-            fields[_camel_case(name)] = as_json(value, version)
-    return fields
 
 
 def _camel_case(name: str) -> str:
     first, *others = name.split("_")
     return first + "".join(map(str.capitalize, others))
-
-
-def to_text(value: Any) -> str:
-    """Return JSON as Jackson writes it: without spaces, everything but control characters unescaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _LOWER_CASE_ESCAPE.sub(lambda found: f"{found[1]}\\u00{found[2].upper()}", text)

@@ -6,7 +6,6 @@ good.
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Any
 
 from oncelog.broker.storage import transaction_index
 from oncelog.broker.storage.producer_snapshot import BATCHES_HEADER, BATCHES_ROW, BATCHES_VERSION, CRC_COVERS_FROM
@@ -15,68 +14,63 @@ from oncelog.broker.storage.producer_snapshot import ROW as SNAPSHOT_ROW
 from oncelog.broker.storage.producer_snapshot import VERSION as SNAPSHOT_VERSION
 from oncelog.protocol.checksum import crc32c
 from oncelog.protocol.records.batch import SEQUENCE_MASK
-from oncelog.tools.log.dump.entries import EntryLine
-from oncelog.tools.log.dump.findings import Findings, Problem
+from oncelog.tools.log.dump.findings import Findings
 from oncelog.tools.log.dump.indexes import note_odd_size, whole_entries
-from oncelog.tools.log.dump.lines import optional_long
+from oncelog.tools.terminal import Row
+
+_ABORTED = ("version", "producer_id", "first_offset", "last_offset", "last_stable_offset")
 
 
-def dump_transaction_index(data: bytes, shown_path: str, findings: Findings) -> Iterator[EntryLine]:
+def dump_transaction_index(data: bytes, path: str, findings: Findings) -> Iterator[Row]:
     entry = transaction_index.ENTRY
-    names = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
-    for slot, values in enumerate(entry.iter_unpack(whole_entries(data, entry.size))):
-        version, *rest = values
+    for slot, (version, *rest) in enumerate(entry.iter_unpack(whole_entries(data, entry.size))):
         if version != transaction_index.VERSION:
-            problem = f"entry {slot} has the unknown version {version}"
-            findings.problems.append(Problem(shown_path, problem, slot * entry.size))
-        version >>= 8  # Kafka reads only the first byte, and stops if it is greater than 0
-        if version > transaction_index.VERSION:
+            findings.add_problem(path, f"entry {slot} has the unknown version {version}", slot * entry.size)
             return
-        yield EntryLine("aborted_transaction", tuple(zip(names, (version, *rest), strict=True)))
-    note_odd_size(data, entry.size, shown_path, findings)
+        yield {"kind": "aborted_transaction", **dict(zip(_ABORTED, (version, *rest), strict=True))}
+    note_odd_size(data, entry.size, path, findings)
 
 
-def dump_producer_snapshot(data: bytes, shown_path: str, findings: Findings) -> Iterator[EntryLine]:
+def dump_producer_snapshot(data: bytes, path: str, findings: Findings) -> Iterator[Row]:
     problem = _snapshot_problem(data, SNAPSHOT_HEADER, SNAPSHOT_ROW, SNAPSHOT_VERSION)
     if problem is not None:
-        findings.problems.append(Problem(shown_path, problem))
+        findings.add_problem(path, problem)
         return
     for values in SNAPSHOT_ROW.iter_unpack(data[SNAPSHOT_HEADER.size :]):
         producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first_offset = (
             values
         )
-        line: tuple[tuple[str, Any], ...] = (
-            ("producerId", producer_id),
-            ("producerEpoch", epoch),
-            ("coordinatorEpoch", coordinator_epoch),
-            ("currentTxnFirstOffset", optional_long(first_offset if first_offset >= 0 else None)),
-            ("lastTimestamp", timestamp),
-        )
+        row = {
+            "kind": "producer",
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "coordinator_epoch": coordinator_epoch,
+            "current_txn_first_offset": first_offset if first_offset >= 0 else None,
+            "last_timestamp": timestamp,
+        }
         if last_offset >= 0:
-            line += _batch_values(last_sequence, last_offset, offset_delta, timestamp)
-        yield EntryLine("producer", line)
+            row |= _batch_values(last_sequence, last_offset, offset_delta, timestamp)
+        yield row
 
 
-def _batch_values(
-    last_sequence: int, last_offset: int, offset_delta: int, timestamp: int
-) -> tuple[tuple[str, int], ...]:
-    return (
-        ("firstSequence", (last_sequence - offset_delta) & SEQUENCE_MASK),
-        ("lastSequence", last_sequence),
-        ("lastOffset", last_offset),
-        ("offsetDelta", offset_delta),
-        ("timestamp", timestamp),
-    )
+def _batch_values(last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> Row:
+    return {
+        "first_sequence": (last_sequence - offset_delta) & SEQUENCE_MASK,
+        "last_sequence": last_sequence,
+        "last_offset": last_offset,
+        "offset_delta": offset_delta,
+        "timestamp": timestamp,
+    }
 
 
-def dump_producer_batches(data: bytes, shown_path: str, findings: Findings) -> Iterator[EntryLine]:
-    """Our file with all cached batches of a producer, beside Kafka's snapshot, which has only the newest."""
+def dump_producer_batches(data: bytes, path: str, findings: Findings) -> Iterator[Row]:
+    """Yield all cached batches of each producer: our file beside Kafka's snapshot, which has only the newest."""
     problem = _snapshot_problem(data, BATCHES_HEADER, BATCHES_ROW, BATCHES_VERSION)
     if problem is not None:
-        findings.problems.append(Problem(shown_path, problem))
+        findings.add_problem(path, problem)
         return
     for producer_id, *batch in BATCHES_ROW.iter_unpack(data[BATCHES_HEADER.size :]):
-        yield EntryLine("producer_batch", (("producerId", producer_id), *_batch_values(*batch)))
+        yield {"kind": "producer_batch", "producer_id": producer_id, **_batch_values(*batch)}
 
 
 def _snapshot_problem(data: bytes, header: Struct, row: Struct, known_version: int) -> str | None:

@@ -106,9 +106,6 @@ class TableFiles:
             return [name]
         return sorted(path for path in self._found if path.startswith(f"{partition}/"))
 
-    def full_path(self, path: str) -> str:
-        return path
-
     def exists(self, path: str) -> bool:
         return path in self._found
 
