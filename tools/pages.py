@@ -6,7 +6,7 @@ Owns: which file has what. A block of a page stands between `<!-- begin: make pa
 other commands write, from measurements or a browser, is not here: they name themselves in the same marks.
 """
 
-import sys
+from argparse import ArgumentParser
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -119,7 +119,13 @@ def updated(file: str, text: str) -> str:
     return CONSOLES[file](text) if file in CONSOLES else text
 
 
-def main(files: list[str]) -> None:
+def main() -> None:
+    parser = ArgumentParser(prog="python -m tools.pages", description=(__doc__ or "").partition(";")[0])
+    every = f"below docs/; without any, all of: {', '.join(FILES)}"
+    parser.add_argument("files", nargs="*", metavar="FILE", help=every)
+    files = parser.parse_args().files
+    if unknown := sorted({*files}.difference(FILES)):
+        parser.error(f"nothing is written into {', '.join(unknown)}")
     for file in files or FILES:
         path = DOCS / file
         text = path.read_text(encoding="utf-8")
@@ -136,4 +142,4 @@ def main(files: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
