@@ -8,7 +8,7 @@ that it was called by:
 
 `table` is the list of scripts with the options of each; `arguments` reads a command line as Kafka's scripts do
 (`--name value`, `--name=value`); each other module answers for some scripts and prints what Kafka's own print, which a
-test compares with the Java tools. An option that Kafka has and we have not is an error that names it, never ignored.
+test compares with the Java tools. An option that is not here is an error that names it, never ignored.
 
 New programs should rather use `oncelog topic`, `oncelog record` and so on: they say more, and have JSON.
 """

@@ -29,8 +29,6 @@ class Script:
     values: frozenset[str] = frozenset()
     """The options with a value; one that is repeated has all its values."""
     required: tuple[str, ...] = ("bootstrap-server",)
-    others: frozenset[str] = frozenset()
-    """Options of Kafka's script that this one does not have."""
     commands: tuple[str, ...] = ()
     """The words of which one comes first, before the options."""
     accepts_anything: bool = False
@@ -114,12 +112,10 @@ def parsed(name: str, script: Script, words: Sequence[str]) -> Options:
         option = word.removeprefix("-").removeprefix("-")  # Kafka's scripts take `-topic` too
         if option == word:
             raise Wrong(f"{word} is not an option of {name}")
-        if option in script.others:
-            raise Wrong(f"{name}: --{option} is an option of Kafka's script that this one does not have")
         if option in script.flags:
             flags.add(option)
         elif option not in script.values:
-            raise Wrong(f"{option} is not a recognized option")
+            raise Wrong(f"{name}: --{option} is not a recognized option here")
         elif not equals and not left:
             raise Wrong(f"Option {option} requires an argument")
         else:

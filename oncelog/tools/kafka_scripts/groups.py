@@ -53,7 +53,7 @@ async def _ids(admin: "Admin", options: Options) -> list[str]:
     if "all-groups" in options:
         return [each.group_id for each in await _consumer_groups(admin)]
     if "group" not in options:
-        raise Wrong(f"Option {_action_name(options)} takes one of these options: all-groups, group")
+        raise Wrong(f"Option {options.only(_ACTIONS)} takes one of these options: all-groups, group")
     return options.all("group")
 
 
@@ -66,19 +66,13 @@ async def _consumer_groups(admin: "Admin") -> "list[ListedGroup]":
     ]
 
 
-def _action_name(options: Options) -> str:
-    return options.only(_ACTIONS)
-
-
 async def _list(admin: "Admin", options: Options) -> None:
     found = await _consumer_groups(admin)
     if "state" not in options:
         out(*(each.group_id for each in found))
         return
-    width = max((len(each.group_id) for each in found), default=0)
-    width = max(width, _NARROW) + 10
-    for group_id, state in (("GROUP", "STATE"), *((each.group_id, each.state) for each in found)):
-        out(f"{group_id:<{width}} {state:<20}")
+    width = max([_NARROW, *(len(each.group_id) for each in found)]) + 10
+    _table(("GROUP", "STATE"), [(each.group_id, each.state) for each in found], width)
 
 
 async def _describe(admin: "Admin", options: Options) -> None:
@@ -118,20 +112,15 @@ async def _show_offsets(admin: "Admin", group_id: str) -> None:
     if not rows:
         return
     header = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST")
-    widths = [_width(rows, 0), _width(rows, 1), 10, 15, 15, 15, _width(rows, 6), _width(rows, 7), 0]
     out("")
-    _table((*header, "CLIENT-ID"), rows, widths)
+    _table((*header, "CLIENT-ID"), rows, _NARROW, _NARROW, 10, *[_NARROW] * 5)
 
 
-def _width(rows: Sequence[Sequence[str]], column: int) -> int:
-    return max([_NARROW, *(len(row[column]) for row in rows)])
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    """Print a table as Java's format `%-15s %-15s %s`: each column has the given width, the last as much as it
-    needs."""
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], *least: int) -> None:
+    """Print a table as Java's format `%-15s %-15s %s`: each column but the last has at least the given width."""
+    widths = [max([width, *(len(row[column]) for row in rows)]) for column, width in enumerate(least)]
     for row in (header, *rows):
-        out(" ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)))
+        out(" ".join(text.ljust(width) for text, width in zip(row, [*widths, 0], strict=True)))
 
 
 def _show_members(group: "GroupDescription") -> None:
@@ -140,8 +129,7 @@ def _show_members(group: "GroupDescription") -> None:
         for each in group.members
     ]
     out("")
-    header = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "")
-    _table(header, rows, [*(_width(rows, column) for column in range(4)), _NARROW, 0])
+    _table(("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", ""), rows, *[_NARROW] * 5)
 
 
 async def _show_state(admin: "Admin", group: "GroupDescription") -> None:
@@ -150,7 +138,7 @@ async def _show_state(admin: "Admin", group: "GroupDescription") -> None:
     row = (group.group_id, coordinator, group.assignor or "-", group.state, str(len(group.members)))
     out("")
     header = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
-    _table(header, [row], [_width([row], 0), max(25, len(coordinator)), 20, 20, 0])
+    _table(header, [row], _NARROW, 25, 20, 20)
 
 
 async def _delete(admin: "Admin", group_ids: list[str]) -> None:
@@ -190,16 +178,10 @@ async def _reset(admin: "Admin", options: Options, group_id: str) -> None:
     if "execute" in options:
         await admin.alter_group_offsets(group_id, new)
     elif "dry-run" not in options:
-        say(
-            "WARN: No action will be performed as the --execute option is missing. In a future major release, the "
-            "default behavior of this command will be to prompt the user before executing the reset rather than doing "
-            "a dry run. You should add the --dry-run option explicitly if you are scripting this command and want to "
-            "keep the current default behavior without prompting.",
-            err=True,
-        )
+        say("WARN: nothing is reset, as --execute is missing; --dry-run says that this is meant.", err=True)
     rows = [(group_id, place.topic, str(place.partition), str(new[place])) for place in places]
     out("")
-    _table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), rows, [_width(rows, 0), _width(rows, 1), 10, 0])
+    _table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), rows, _NARROW, _NARROW, 10)
 
 
 async def _moved(
@@ -252,4 +234,4 @@ async def _delete_offsets(admin: "Admin", options: Options) -> None:
     await admin.delete_group_offsets(group_id, places)
     out("", f"Request succeeded for deleting offsets from group {group_id}.")
     rows = [(place.topic, str(place.partition), "Successful") for place in places]
-    _table(("TOPIC", "PARTITION", "STATUS"), rows, [_width(rows, 0), 10, 0])
+    _table(("TOPIC", "PARTITION", "STATUS"), rows, _NARROW, 10)
