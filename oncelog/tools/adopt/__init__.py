@@ -4,8 +4,8 @@ The files of partitions are Kafka's in both directions (`oncelog.tools.graduate`
 topics, settings and producer ids of a whole cluster, which Kafka keeps in the log of its quorum, become the first
 records of our own metadata log, as far as one node can have them.
 
-One way that data flows: `kafka_dirs` reads the directories, on which no Kafka may run;
-`kafka_metadata` replays the quorum's log; `plan` decides for each partition, setting and file whether it goes along,
+One way that data flows: `oncelog.tools.kafka_directory` reads the directories, on which no Kafka
+may run, and replays the quorum's log; `plan` decides for each partition, setting and file whether it goes along,
 and reports that before anything is written; `adoption` makes the new directory and has our own recovery read every byte
 of it.
 

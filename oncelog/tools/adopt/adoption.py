@@ -16,7 +16,6 @@ gaps that compaction has left.
 """
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,15 +38,15 @@ from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.broker.system.clock import SystemClock
 from oncelog.broker.system.disk import RealDisk
 from oncelog.broker.turns.ports import MonotonicMs
-from oncelog.protocol.amounts import size_text
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.topics import METADATA_TOPIC_ID
-from oncelog.tools.adopt.kafka_dirs import AdoptError, KafkaDir, opened
-from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY, KafkaMetadata, MetadataError, read_metadata
 from oncelog.tools.adopt.plan import FoundPartition, Plan, make_plan
 from oncelog.tools.file_copies import NO_LINKS, copy, sync_directory, write
 from oncelog.tools.held_directory import HeldDirectory, check_files
-from oncelog.tools.log.stopped_directory import StoppedDirectory
+from oncelog.tools.kafka_directory import NotPossible
+from oncelog.tools.kafka_directory.directories import KafkaDir, opened
+from oncelog.tools.kafka_directory.metadata import METADATA_DIRECTORY, KafkaMetadata, read_metadata
+from oncelog.tools.kafka_directory.taking import check_room, recover, summed
 from oncelog.tools.new_directory import NotNew, check_new, made_whole
 
 _UNFINISHED_SUFFIX = ".adopting"
@@ -91,17 +90,17 @@ class Watcher:
 
 
 def adopt(wish: Wish, watcher: Watcher) -> Report:
-    """Raises AdoptError, after which nothing is left."""
+    """Raises NotPossible, after which nothing is left."""
     with _planned(wish) as report:
         watcher.on_plan(report)
-        _check_room(wish.data_dir, report)
+        check_room(wish.data_dir, report.copied_bytes)
         with made_whole(wish.data_dir, _UNFINISHED_SUFFIX) as unfinished:
             _Making(unfinished, report, watcher).run(wish.kafka_dirs)
         return report
 
 
 def preview(wish: Wish) -> Report:
-    """Return what `adopt` would do, as far as the metadata and the names of files say. Raises AdoptError."""
+    """Return what `adopt` would do, as far as the metadata and the names of files say. Raises NotPossible."""
     with _planned(wish) as report:
         return report
 
@@ -123,10 +122,8 @@ def _planned(wish: Wish) -> Iterator[Report]:
                 sum(closed for closed, _ in sizes),
                 sum(rest for _, rest in sizes),
             )
-    except MetadataError as error:
-        raise AdoptError(str(error)) from error
     except OSError as error:
-        raise AdoptError(f"{trouble(error)}; nothing was adopted") from error
+        raise NotPossible(f"{trouble(error)}; nothing was adopted") from error
 
 
 def _metadata_of(dirs: Sequence[KafkaDir]) -> KafkaMetadata:
@@ -139,22 +136,13 @@ def _check_target(wish: Wish) -> None:
     data_dir = wish.data_dir
     for kafka_dir in wish.kafka_dirs:
         if data_dir.resolve().is_relative_to(kafka_dir.resolve()):
-            raise AdoptError(
+            raise NotPossible(
                 f"{data_dir} is within {kafka_dir}, where nothing may be written: choose another directory"
             )
     try:
         check_new(data_dir)
     except NotNew as error:
-        raise AdoptError(str(error)) from error
-
-
-def _check_room(data_dir: Path, report: Report) -> None:
-    parent = data_dir.absolute().parent
-    free = shutil.disk_usage(parent).free
-    if report.copied_bytes > free:
-        raise AdoptError(
-            f"{size_text(report.copied_bytes)} would be copied to {parent}, which has room for {size_text(free)}"
-        )
+        raise NotPossible(str(error)) from error
 
 
 # --- the new directory ------------------------------------------------------------------------------------------------
@@ -166,7 +154,7 @@ class _Making:
         self._report = report
         self._plan = report.plan
         self._watcher = watcher
-        self._copied_bytes = 0
+        self._on_copied = summed(watcher.on_copied, report.copied_bytes)
 
     def run(self, kafka_dirs: Sequence[Path]) -> None:
         disk = RealDisk(self._root)
@@ -220,10 +208,6 @@ class _Making:
             for offset in found.snapshots:
                 _take_snapshot(source, target, offset)
 
-    def _on_copied(self, size_bytes: int) -> None:
-        self._copied_bytes += size_bytes
-        self._watcher.on_copied(self._copied_bytes, self._report.copied_bytes)
-
     def _recover(self, disk: RealDisk) -> None:
         count = 0
 
@@ -232,18 +216,14 @@ class _Making:
             count += 1
             self._watcher.on_partition(count, len(self._plan.partitions))
 
+        advice = (
+            ", and nothing was adopted; take another replica's copy, or let Apache Kafka recover it: start Kafka "
+            "on it, stop it cleanly, and try again"
+        )
         try:
-            directory = StoppedDirectory(disk)
-            directory.recover(on_partition)
-            offline = [log.offline_error for log in directory.logs.logs if log.offline_error is not None]
-            directory.close()
+            recover(disk, advice, on_partition)
         except KafkaError as error:
-            raise AdoptError(f"the adopted metadata cannot be replayed: {error}") from error
-        if offline:
-            raise AdoptError(
-                f"{offline[0]}: {len(offline)} damaged, and nothing was adopted; take another replica's copy, or let "
-                "Apache Kafka recover it: start Kafka on it, stop it cleanly, and try again"
-            )
+            raise NotPossible(f"the adopted metadata cannot be replayed: {error}") from error
 
 
 def _link(source: HeldDirectory, target: HeldDirectory, name: str) -> None:
@@ -252,7 +232,7 @@ def _link(source: HeldDirectory, target: HeldDirectory, name: str) -> None:
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        raise AdoptError(
+        raise NotPossible(
             f"{source.path / name} cannot have a hard link ({error.strerror}): --copy reads and writes every byte "
             "instead"
         ) from error

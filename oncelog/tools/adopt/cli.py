@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.protocol.amounts import size_text
 from oncelog.tools.terminal import fail, say, say_json, say_progress, say_table
 
 if TYPE_CHECKING:
@@ -42,7 +41,8 @@ def adopt(
     from oncelog.broker.config.settings import load_config
     from oncelog.tools.adopt.adoption import Watcher, Wish, preview
     from oncelog.tools.adopt.adoption import adopt as run
-    from oncelog.tools.adopt.kafka_dirs import AdoptError
+    from oncelog.tools.kafka_directory import NotPossible
+    from oncelog.tools.kafka_directory.taking import say_copied
 
     config, _ = load_config(host_name=socket.gethostname)
 
@@ -58,8 +58,8 @@ def adopt(
             report = preview(wish)
             on_plan(report)
         else:
-            report = run(wish, Watcher(on_plan, _on_copied, _on_partition))
-    except AdoptError as error:
+            report = run(wish, Watcher(on_plan, say_copied, _on_partition))
+    except NotPossible as error:
         fail(f"{error}.", EXIT_FAILED)
     if as_json:
         say_json(_as_dict(data_dir, report, is_done=not dry_run))
@@ -71,11 +71,6 @@ def _end_incomplete(data_dir: Path, report: "Report", *, as_json: bool) -> None:
     if as_json:
         say_json(_as_dict(data_dir, report, is_done=False))
     fail("records of the cluster would be missing, so nothing was written: --partial adopts the others.", EXIT_MISSING)
-
-
-def _on_copied(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        say_progress(f"copied {size_text(done)} of {size_text(total)}" if done < total else "")
 
 
 def _on_partition(done: int, total: int) -> None:

@@ -1,7 +1,7 @@
 """What of a Kafka broker is adopted: decided and reported before anything is written.
 
 Owns: the role of each partition and file, the table of what goes along, what is left, and what is missing. Does not
-own: reading the metadata (`kafka_metadata`) and the directories (`kafka_dirs`), the work (`adoption`).
+own: reading the metadata and the directories (`oncelog.tools.kafka_directory`), the work (`adoption`).
 Invariant: a row that says MISSING is about records that clients of the cluster can read and clients of the adopted
 directory could not; nothing else needs consent (`--partial`).
 """
@@ -30,9 +30,11 @@ from oncelog.broker.storage.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.register_broker_record import RegisterBrokerRecord
 from oncelog.protocol.printable import printable_names
-from oncelog.protocol.topics import CONSUMER_OFFSETS, METADATA_TOPIC, SHARE_GROUP_STATE, TRANSACTION_STATE
-from oncelog.tools.adopt.kafka_dirs import AdoptError, KafkaDir, Place
-from oncelog.tools.adopt.kafka_metadata import METADATA_DIRECTORY, NO_LEADER, KafkaMetadata, KafkaPartition
+from oncelog.protocol.topics import METADATA_TOPIC
+from oncelog.tools.kafka_directory import NotPossible
+from oncelog.tools.kafka_directory.directories import KafkaDir, Place
+from oncelog.tools.kafka_directory.metadata import METADATA_DIRECTORY, NO_LEADER, KafkaMetadata, KafkaPartition
+from oncelog.tools.kafka_directory.taking import rows_of_state
 
 _OF_SEGMENTS = re.compile(r"\d{20}\.(log|snapshot)\Z")
 _SWAP_SUFFIX = ".swap"
@@ -108,14 +110,14 @@ class Plan:
 
 
 def make_plan(dirs: Sequence[KafkaDir], metadata: KafkaMetadata, config: BrokerConfig) -> Plan:
-    """Raises AdoptError if nothing can be adopted."""
+    """Raises NotPossible if nothing can be adopted."""
     first = dirs[0]
     if not metadata.state.topics and any(set(each.directories()) - {METADATA_DIRECTORY} for each in dirs):
-        raise AdoptError(
+        raise NotPossible(
             f"the metadata knows no topic, and {first.path} has partitions: give the directory with the newest "
             "metadata too (metadata.log.dir)"
         )
-    taking = _Settings(metadata.state, first.node_id, config)
+    taking = _Settings(metadata.state, first.node.node_id, config)
     state = _adopted_state(metadata.state, first, taking)
     placed = _Placing(dirs, metadata)
     placed.run()
@@ -126,10 +128,10 @@ def make_plan(dirs: Sequence[KafkaDir], metadata: KafkaMetadata, config: BrokerC
     rows = [
         *_rows_of_state(state, [topic for topic, _ in topics], placed.partitions),
         *placed.rows(),
-        *_rows_of_settings(metadata.state, first.node_id, taking),
+        *_rows_of_settings(metadata.state, first.node.node_id, taking),
         *_rows_of_entries(dirs),
     ]
-    return Plan(first.node_id, state, topics, placed.partitions, [row for row in rows if row.count])
+    return Plan(first.node.node_id, state, topics, placed.partitions, [row for row in rows if row.count])
 
 
 # --- partitions -------------------------------------------------------------------------------------------------------
@@ -140,8 +142,8 @@ class _Placing:
 
     def __init__(self, dirs: Sequence[KafkaDir], metadata: KafkaMetadata) -> None:
         self._metadata = metadata
-        self._node_id = dirs[0].node_id
-        self._given = {each.directory_id for each in dirs}
+        self._node_id = dirs[0].node.node_id
+        self._given = {each.node.directory_id for each in dirs}
         self._found: dict[Place, list[KafkaDir]] = {}
         for each in dirs:
             for name in each.directories():
@@ -158,7 +160,7 @@ class _Placing:
             _check_name(name)
             known = self._metadata.partitions.get(topic.topic_id, {})
             if sorted(known) != list(range(len(known))):
-                raise AdoptError(f"the metadata lacks partitions of {name}: take another node's copy")
+                raise NotPossible(f"the metadata lacks partitions of {name}: take another node's copy")
             self.leader_epochs[name] = [known[index].leader_epoch for index in sorted(known)]
             if topic.config.get(_REMOTE) == "true":
                 self._note(_REMOTE_ROW, name)
@@ -182,7 +184,7 @@ class _Placing:
             self._note(_GONE_ROW if is_given or not directory_ids else _OTHER_DIR_ROW, directory)
             return
         if len(own) > 1:
-            raise AdoptError(f"{directory} is in {own[0].path} and in {own[1].path}: give the one that Kafka uses")
+            raise NotPossible(f"{directory} is in {own[0].path} and in {own[1].path}: give the one that Kafka uses")
         self._placed.add((topic.name, index))
         role = _role_of(partition, self._node_id)
         if role is not None:
@@ -222,13 +224,13 @@ _PARTITION_ROWS = (
 
 
 def _check_name(name: str) -> None:
-    """Raise AdoptError for a name that no topic can have: topics' names become those of directories."""
+    """Raise NotPossible for a name that no topic can have: topics' names become those of directories."""
     try:
         check_topic_name(name)
     except KafkaError as error:
-        raise AdoptError(f"the metadata names a topic that no Kafka would create: {error}; restore it") from error
+        raise NotPossible(f"the metadata names a topic that no Kafka would create: {error}; restore it") from error
     if name == METADATA_TOPIC:
-        raise AdoptError(f"the metadata names {name} as a topic, which no Kafka would create: restore it")
+        raise NotPossible(f"the metadata names {name} as a topic, which no Kafka would create: restore it")
 
 
 def _role_of(partition: KafkaPartition, node_id: int) -> str | None:
@@ -241,11 +243,11 @@ def _role_of(partition: KafkaPartition, node_id: int) -> str | None:
 
 
 def _files_of(kafka_dir: KafkaDir, topic: Topic, index: int) -> FoundPartition | None:
-    """Return the files of a partition; None if it has no segment. Raises AdoptError."""
+    """Return the files of a partition; None if it has no segment. Raises NotPossible."""
     directory = directory_of(topic.name, index)
     names = kafka_dir.disk.list_dir(directory)
     if any(name.endswith(_SWAP_SUFFIX) for name in names):
-        raise AdoptError(
+        raise NotPossible(
             f"{kafka_dir.path / directory} is half-way through a compaction, which ended with its Kafka: start Kafka "
             "once, so that it completes that, and stop it cleanly"
         )
@@ -289,15 +291,15 @@ class _Settings:
 
 def _adopted_state(kafka: ClusterState, first: KafkaDir, taking: _Settings) -> ClusterState:
     state = ClusterState()
-    state.cluster_id = first.cluster_id
+    state.cluster_id = first.node.cluster_id
     # `oncelog graduate` knows by it which node it was, before a first start here too.
-    state.registration = RegisterBrokerRecord(broker_id=first.node_id, incarnation_id=uuid4(), fenced=False)
+    state.registration = RegisterBrokerRecord(broker_id=first.node.node_id, incarnation_id=uuid4(), fenced=False)
     state.next_producer_id = kafka.next_producer_id
     for name, feature in FEATURES.items():
         # metadata.version has one level here; what a cluster has not finalized is at level 0.
         state.features[name] = min(max(kafka.features.get(name, 0), feature.minimum), feature.maximum)
     for (kind, name), settings in kafka.configs.items():
-        is_own = kind == ResourceType.BROKER and name in ("", str(first.node_id))
+        is_own = kind == ResourceType.BROKER and name in ("", str(first.node.node_id))
         if is_own or kind == ResourceType.GROUP:
             taken = taking.take(kind, name, settings)
             if taken:
@@ -310,22 +312,10 @@ def _adopted_state(kafka: ClusterState, first: KafkaDir, taking: _Settings) -> C
 def _rows_of_state(state: ClusterState, topics: Sequence[Topic], partitions: Sequence[FoundPartition]) -> Iterator[Row]:
     of_topic = Counter(found.topic.name for found in partitions)
     security = state.security
-    settings = sum(len(topic.config) for topic in topics)
-    levels = ", ".join(f"{name} {level}" for name, level in state.features.items())
     logins = "go along: their users can log in where sasl.enabled.mechanisms has SCRAM"
-    yield Row("topics", len(topics), Fate.KEPT, "go along, with their ids")
-    yield Row("partitions with records", len(partitions), Fate.KEPT, "go along, with their offsets and transactions")
-    yield Row("settings of topics", settings, Fate.KEPT, "go along")
-    yield Row("settings of brokers, groups", sum(map(len, state.configs.values())), Fate.KEPT, "go along")
-    yield Row("partitions of groups", of_topic[CONSUMER_OFFSETS], Fate.KEPT, "go along: committed offsets, members")
-    yield Row(
-        "partitions of share groups", of_topic[SHARE_GROUP_STATE], Fate.KEPT, "go along: acknowledged, deliveries"
-    )
-    yield Row(
-        "partitions of transactions", of_topic[TRANSACTION_STATE], Fate.KEPT, "go along: open ones, prepared ones"
-    )
-    yield Row("next producer id", state.next_producer_id, Fate.KEPT, "goes along")
-    yield Row("features", len(state.features), Fate.KEPT, f"go along: {levels}")
+    with_records = ("partitions with records", len(partitions), "go along, with their offsets and transactions")
+    for what, count, outcome in rows_of_state(state, topics, with_records, of_topic.__getitem__, state.features):
+        yield Row(what, count, Fate.KEPT, outcome)
     yield Row("SCRAM credentials", len(security.scram_credentials), Fate.KEPT, logins)
     yield Row("ACLs", len(security.acls), Fate.KEPT, "go along: in force where authorizer.class.name is set")
     yield Row("quotas", len(security.quotas), Fate.KEPT, "go along, and are in force")

@@ -6,15 +6,13 @@ command runs). Exit codes: 0 done (or, with --dry-run, possible), 2 not.
 
 import os
 import socket
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from oncelog.protocol.amounts import size_text
-from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from oncelog.tools.terminal import confirm, fail, say, say_json, say_progress, say_table, yes_option
+from oncelog.tools.terminal import confirm, fail, say, say_json, say_table, yes_option
 
 if TYPE_CHECKING:
     from oncelog.tools.graduate.graduation import Report, Wish
@@ -59,8 +57,8 @@ def graduate(
     """
     from oncelog.tools.graduate.graduation import Watcher, preview
     from oncelog.tools.graduate.graduation import graduate as run
-    from oncelog.tools.graduate.settings import SettingsError
-    from oncelog.tools.graduate.source import GraduateError
+    from oncelog.tools.kafka_directory import NotPossible
+    from oncelog.tools.kafka_directory.taking import say_copied
 
     if (kafka_dir is None) != in_place:
         raise click.UsageError("choose one: --out KAFKA_DIR or --in-place.")
@@ -70,11 +68,11 @@ def graduate(
         raise click.UsageError("--json cannot ask for confirmation: add --yes or --dry-run.")
     wish = _wish(data_dir, kafka_dir, copies, config_file, overrides, controller)
     watcher = Watcher(
-        on_plan=lambda report: _announce(wish, report, as_json=as_json, asks=in_place and not yes), on_copied=_progress
+        on_plan=lambda report: _announce(wish, report, as_json=as_json, asks=in_place and not yes), on_copied=say_copied
     )
     try:
         report = preview(wish) if dry_run else run(wish, watcher)
-    except (GraduateError, SettingsError) as error:
+    except NotPossible as error:
         fail(f"{error}.", EXIT_FAILED)
     if as_json:
         say_json(_as_dict(wish, report, is_done=not dry_run))
@@ -113,11 +111,6 @@ def _wish(
     return Wish(data_dir, config, given, kafka_dir, address, copies)
 
 
-def _progress(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        say_progress(f"copied {size_text(done)} of {size_text(total)}" if done < total else "")
-
-
 # --- what is printed --------------------------------------------------------------------------------------------------
 
 
@@ -136,28 +129,23 @@ def _show(wish: "Wish", report: "Report") -> None:
 
 def _rows(wish: "Wish", report: "Report") -> list[dict[str, Any]]:
     from oncelog.tools.graduate.files import Role
-    from oncelog.tools.graduate.records import feature_levels
+    from oncelog.tools.kafka_directory.bootstrap import feature_levels
+    from oncelog.tools.kafka_directory.taking import rows_of_state
 
     source = report.source
     state = source.state
     topics = state.topics.values()
+    partitions = sum(topic.partition_count for topic in topics)
     (closed, closed_bytes), (growing, growing_bytes) = report.count(Role.CLOSED), report.count(Role.GROWING)
     (ours, _), (unknown, _) = report.count(Role.OURS), report.count(Role.UNKNOWN)
     in_place = wish.kafka_dir is None
     linked = "stay where they are" if in_place else "are copied" if wish.copies else "are hard links"
     own_levels = {name: level for name, level in feature_levels(state.features).items() if name in state.features}
-    levels = ", ".join(f"{name} {level}" for name, level in own_levels.items())
     left = [*report.settings_left, *report.stored_settings_left]
     rows: list[tuple[str, int, str]] = [
-        ("topics", len(topics), "go along, with their ids"),
-        ("partitions", sum(topic.partition_count for topic in topics), "go along, with their offsets"),
-        ("settings of topics", sum(len(topic.config) for topic in topics), "go along"),
-        ("settings of brokers, groups", sum(map(len, state.configs.values())), "go along"),
-        ("partitions of groups", source.count_of(CONSUMER_OFFSETS), "go along: committed offsets, members"),
-        ("partitions of share groups", source.count_of(SHARE_GROUP_STATE), "go along: acknowledged, deliveries"),
-        ("partitions of transactions", source.count_of(TRANSACTION_STATE), "go along: open ones, prepared ones"),
-        ("next producer id", state.next_producer_id, "goes along"),
-        ("features", len(own_levels), f"go along: {levels}"),
+        *rows_of_state(
+            state, topics, ("partitions", partitions, "go along, with their offsets"), source.count_of, own_levels
+        ),
         ("files of closed segments", closed, f"{linked}: {size_text(closed_bytes)}"),
         ("files that grow", growing, f"{'stay' if in_place else 'are copied'}: {size_text(growing_bytes)}"),
         ("own files", ours, f"{'are removed' if in_place else 'are left out'}: Kafka has its own for these"),

@@ -28,7 +28,7 @@ from oncelog.broker.storage.local.partition_directory import PARTITION_METADATA
 from oncelog.broker.storage.local.segment import LOG_SUFFIX
 from oncelog.broker.storage.local.segment_manifest import NAME as MANIFEST
 from oncelog.broker.storage.producer_snapshot import BATCHES_SUFFIX
-from oncelog.tools.graduate.source import METADATA_DIRECTORY
+from oncelog.tools.kafka_directory.metadata import METADATA_DIRECTORY
 
 _OF_SEGMENTS = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot)\Z")
 _KAFKAS = frozenset((RECOVERY_POINT, LOG_START, CLEANER_OFFSET, CLEAN_SHUTDOWN))

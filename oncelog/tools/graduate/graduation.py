@@ -7,28 +7,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import UUID, uuid4
 
 from oncelog.broker.config.settings import BrokerConfig, Origin
 from oncelog.broker.storage.disk_errors import trouble
 from oncelog.broker.storage.local.data_directory import GRADUATED, KAFKAS_MARK, KAFKAS_MARK_TO_BE
 from oncelog.broker.system.disk import RealDisk
 from oncelog.tools.graduate.files import FoundFile, Role, find_files
-from oncelog.tools.graduate.records import encode_checkpoint, own_settings
 from oncelog.tools.graduate.security import by_hand
 from oncelog.tools.graduate.settings import (
     PROPERTIES,
-    Node,
     controller_beside,
     left_behind,
-    meta_properties,
     server_properties,
 )
-from oncelog.tools.graduate.source import GraduateError, Source, check_in_place, lock, read
+from oncelog.tools.graduate.source import Source, check_in_place, lock, read
 from oncelog.tools.graduate.steps import (
     NewFiles,
     Step,
-    check_room,
+    check_room_for,
     check_target,
     run,
     steps_elsewhere,
@@ -36,10 +32,10 @@ from oncelog.tools.graduate.steps import (
     steps_to_complete,
 )
 from oncelog.tools.held_directory import check_files, kept_by_its_owner
-
-_LOWEST_PLAIN_ID = 100
-_DASH = 62
-"""The number of a dash in URL-safe base64."""
+from oncelog.tools.kafka_directory import NotPossible
+from oncelog.tools.kafka_directory.bootstrap import encode_checkpoint, own_settings
+from oncelog.tools.kafka_directory.properties import Node, meta_properties, new_directory_id
+from oncelog.tools.kafka_directory.taking import summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +91,7 @@ class Watcher:
 
 def graduate(wish: Wish, watcher: Watcher) -> Report | None:
     """Turn the directory into one of Kafka's; None if this only completed an earlier attempt in place, which was
-    interrupted. Raises GraduateError; whatever ends it, the source is usable, or this can be repeated."""
+    interrupted. Raises NotPossible; whatever ends it, the source is usable, or this can be repeated."""
     with _locked(wish) as disk, kept_by_its_owner(wish.data_dir):
         if disk.exists(KAFKAS_MARK_TO_BE):
             _complete(disk, wish, watcher)
@@ -107,7 +103,7 @@ def graduate(wish: Wish, watcher: Watcher) -> Report | None:
 
 
 def preview(wish: Wish) -> Report | None:
-    """Return what `graduate` would do; changes nothing. Raises GraduateError."""
+    """Return what `graduate` would do; changes nothing. Raises NotPossible."""
     with _locked(wish) as disk:
         if disk.exists(KAFKAS_MARK_TO_BE):
             return None
@@ -120,14 +116,14 @@ def _locked(wish: Wish) -> Iterator[RealDisk]:
     try:
         yield disk
     except OSError as error:
-        raise GraduateError(f"{trouble(error)}; then repeat the command") from error
+        raise NotPossible(f"{trouble(error)}; then repeat the command") from error
     finally:
         disk.close()
 
 
 def _complete(disk: RealDisk, wish: Wish, watcher: Watcher) -> None:
     if wish.kafka_dir is not None:
-        raise GraduateError(f"{wish.data_dir} is half-way to a directory of Apache Kafka: complete it with --in-place")
+        raise NotPossible(f"{wish.data_dir} is half-way to a directory of Apache Kafka: complete it with --in-place")
     run(steps_to_complete(disk), watcher.on_step)
 
 
@@ -144,9 +140,10 @@ def _plan(disk: RealDisk, wish: Wish, watcher: Watcher, *, is_dry: bool) -> tupl
         check_target(wish.data_dir, kafka_dir, copies=wish.copies)
     controller = controller_beside(wish.config, wish.controller)
     source = read(disk, changes_nothing=is_dry)
-    node = Node(source.cluster_id, _node_id(source, wish.config), directory_id())
+    directory_id = new_directory_id()
+    node = Node(source.cluster_id, _node_id(source, wish.config), directory_id)
     new = NewFiles(
-        encode_checkpoint(source.state, node.directory_id),
+        encode_checkpoint(source.state, directory_id),
         server_properties(node, wish.config, wish.given, controller, wish.target),
         meta_properties(node),
     )
@@ -156,21 +153,14 @@ def _plan(disk: RealDisk, wish: Wish, watcher: Watcher, *, is_dry: bool) -> tupl
     )
     if kafka_dir is None:
         return report, steps_in_place(disk, new)
-    total = check_room(kafka_dir, files, copies=wish.copies)
-    copied = 0
-
-    def on_copied(count: int) -> None:
-        nonlocal copied
-        copied += count
-        watcher.on_copied(copied, total)
-
+    on_copied = summed(watcher.on_copied, check_room_for(kafka_dir, files, copies=wish.copies))
     steps = steps_elsewhere(disk, wish.data_dir, kafka_dir, files, new, copies=wish.copies, on_copied=on_copied)
     return report, steps
 
 
 def _check_not_done(kafka_dir: Path) -> None:
     if (kafka_dir / KAFKAS_MARK).exists():
-        raise GraduateError(
+        raise NotPossible(
             f"it was done before: Apache Kafka starts with {kafka_dir / PROPERTIES}; to do it again, and give up what "
             f"Kafka has taken since, delete {kafka_dir}"
         )
@@ -178,17 +168,8 @@ def _check_not_done(kafka_dir: Path) -> None:
 
 def _node_id(source: Source, config: BrokerConfig) -> int:
     if config.origin("node.id") is not Origin.DEFAULT and config.get_int("node.id") != source.node_id:
-        raise GraduateError(
+        raise NotPossible(
             f"the directory was last served as node {source.node_id}, and node.id is {config.get_str('node.id')}: "
             "give the settings that it was served with"
         )
     return source.node_id
-
-
-def directory_id() -> UUID:
-    """Return a random directory id. Kafka gives the smallest ids meanings of their own, and writes none that begins
-    with a dash."""
-    while True:
-        found = uuid4()
-        if found.int >= _LOWEST_PLAIN_ID and found.bytes[0] >> 2 != _DASH:
-            return found

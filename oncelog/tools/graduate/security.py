@@ -19,6 +19,7 @@ from pathlib import Path
 
 from oncelog.broker.config.listeners import ListenerConfig, SecurityProtocol
 from oncelog.broker.config.settings import BrokerConfig
+from oncelog.tools.kafka_directory import NotPossible
 
 _PACKAGE = "org.apache.kafka.common.security"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -27,10 +28,6 @@ _OAUTHBEARER = "OAUTHBEARER"
 _OLD_KEY = re.compile(r"-----BEGIN (?:RSA|EC|DSA) PRIVATE KEY-----")
 """The first line of a key that Kafka does not read: it reads PKCS #8 alone."""
 _LOCATIONS = ("ssl.keystore.location", "ssl.truststore.location")
-
-
-class SettingsError(Exception):
-    """Raised if Kafka could not be started with such settings; the message says what to change."""
 
 
 def needs_own_listeners(config: BrokerConfig) -> bool:
@@ -59,7 +56,7 @@ def node_settings(own_names: Sequence[str]) -> tuple[str, dict[str, str]]:
 
 def client_settings(config: BrokerConfig, given: Mapping[str, str], node: str | None) -> dict[str, str]:
     """Return the security settings that Kafka gets instead of the given ones or besides them; `node` is its principal,
-    if it has one. Raises SettingsError."""
+    if it has one. Raises NotPossible."""
     settings: dict[str, str] = {}
     if config.get_str("authorizer.class.name"):
         settings["authorizer.class.name"] = _AUTHORIZER  # by its name of today
@@ -113,7 +110,7 @@ def by_hand(config: BrokerConfig) -> list[str]:
 
 
 def _check_tls(config: BrokerConfig, listener: str) -> None:
-    """Raise SettingsError for what works here and stops Kafka."""
+    """Raise NotPossible for what works here and stops Kafka."""
 
     def read(key: str) -> str:
         return config.get_of_listener(listener, key)
@@ -124,13 +121,13 @@ def _check_tls(config: BrokerConfig, listener: str) -> None:
         try:
             key = Path(location).read_text("latin-1")
         except OSError as error:
-            raise SettingsError(f"ssl.keystore.location={location}: {error.strerror or error}") from error
+            raise NotPossible(f"ssl.keystore.location={location}: {error.strerror or error}") from error
     if _OLD_KEY.search(key):
-        raise SettingsError(
+        raise NotPossible(
             f"the key of the listener {listener} is not in PKCS #8, the one form of PEM that Kafka reads: convert it "
             "with openssl pkcs8 -topk8 -nocrypt -in FILE -out KEY, and put KEY in its place"
         )
     suites = [item.strip() for item in read("ssl.cipher.suites").split(",") if item.strip()]
     strange = [item for item in suites if not item.startswith("TLS_")]
     if strange:
-        raise SettingsError(f"ssl.cipher.suites has {strange[0]}, which is OpenSSL's name: Java wants IANA's, TLS_...")
+        raise NotPossible(f"ssl.cipher.suites has {strange[0]}, which is OpenSSL's name: Java wants IANA's, TLS_...")

@@ -1,23 +1,22 @@
-"""What Kafka is started with: `server.properties`, and `meta.properties` of its log directory.
+"""What Kafka is started with: `server.properties`.
 
-Owns: which of our settings Kafka gets, and which it needs besides; its addresses; Java's syntax of such files. Does not
-own: our settings (`broker.config.settings`), logins (`security`).
+Owns: which of our settings Kafka gets, and which it needs besides; its addresses. Does not own: our settings
+(`broker.config.settings`), logins (`security`), Java's syntax of such files (`kafka_directory.properties`).
 Invariant: what was set for this broker and has a meaning in Kafka is in the file, as it was set.
 """
 
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
 
 from oncelog.broker.config.dynamic_keys import is_security
 from oncelog.broker.config.kafka_names import REMOVED
 from oncelog.broker.config.listeners import ListenerConfig
 from oncelog.broker.config.settings import BrokerConfig
-from oncelog.tools.graduate.records import is_kafkas
-from oncelog.tools.graduate.security import SettingsError as SettingsError
 from oncelog.tools.graduate.security import client_settings, needs_own_listeners, node_settings
+from oncelog.tools.kafka_directory import NotPossible
+from oncelog.tools.kafka_directory.bootstrap import is_kafkas
+from oncelog.tools.kafka_directory.properties import Node, lines
 
 PROPERTIES = "server.properties"
 FIRST_LINE = "# Written by `oncelog graduate`, for Apache Kafka 4.3."
@@ -55,15 +54,6 @@ _HERE = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """The identity of Kafka's node."""
-
-    cluster_id: str
-    node_id: int
-    directory_id: UUID
-
-
-@dataclass(frozen=True, slots=True)
 class Controller:
     """The address of the controller, to which further brokers connect: where to bind, and what to advertise; and the
     port there on which brokers connect to each other, 0 if they do so where clients do."""
@@ -76,11 +66,11 @@ class Controller:
 
 def controller_beside(config: BrokerConfig, chosen: tuple[str, int] | None) -> Controller:
     """Return the controller's address at the next free port after the first listener, unless chosen: on its host, or,
-    where the node has a login of its own, on this machine alone. Raises SettingsError."""
+    where the node has a login of its own, on this machine alone. Raises NotPossible."""
     listeners = config.listeners
     for listener in listeners:
         if not listener.port:
-            raise SettingsError(
+            raise NotPossible(
                 f"the listener {listener.name} has port 0, any free one, and Kafka's clients need one that stays: "
                 f"--override listeners={listener.name}://{listener.host}:9092"
             )
@@ -121,7 +111,7 @@ def left_behind(config: BrokerConfig, given: Mapping[str, str]) -> list[str]:
 def server_properties(
     node: Node, config: BrokerConfig, given: Mapping[str, str], controller: Controller, kafka_dir: Path
 ) -> str:
-    """Raises SettingsError."""
+    """Raises NotPossible."""
     listeners = config.listeners
     names = [listener.name for listener in listeners]
     bound = [f"{listener.name}://{_address(listener.host, listener.port)}" for listener in listeners]
@@ -152,44 +142,19 @@ def server_properties(
     return "\n".join(
         (
             FIRST_LINE,
-            *_lines(decided),
+            *lines(decided),
             "",
             "# One node; raise these when there are more, and reassign the topics.",
-            *_lines(replication),
+            *lines(replication),
             "",
             "# As this broker was started.",
-            *_lines({name: value for name, value in kept.items() if name not in login}),
+            *lines({name: value for name, value in kept.items() if name not in login}),
             *(("", "# How the node logs in to itself; brokers that join need the same.") if login else ()),
-            *_lines(login),
+            *lines(login),
             "",
         )
     )
 
 
-def meta_properties(node: Node) -> str:
-    """Return meta.properties as `kafka-storage.sh format` writes it."""
-    values = {
-        "version": "1",
-        "cluster.id": node.cluster_id,
-        "node.id": str(node.node_id),
-        "directory.id": urlsafe_b64encode(node.directory_id.bytes).rstrip(b"=").decode(),
-    }
-    return "\n".join((*_lines(values), ""))
-
-
 def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _lines(values: Mapping[str, str]) -> list[str]:
-    return [f"{name}={_escaped(value)}" for name, value in values.items()]
-
-
-def _escaped(value: str) -> str:
-    """Escape a value: Java reads backslashes as escapes and other bytes as Latin-1."""
-    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    if escaped.startswith(" "):
-        escaped = "\\" + escaped
-    units = escaped.encode("utf-16-be")
-    codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
-    return "".join(chr(code) if code < 0x7F else f"\\u{code:04x}" for code in codes)

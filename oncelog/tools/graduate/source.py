@@ -25,18 +25,15 @@ from oncelog.broker.system.disk import DataDirectoryLocked, RealDisk
 from oncelog.broker.turns.ports import Disk
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.printable import printable_names
-from oncelog.protocol.topics import METADATA_TOPIC
 from oncelog.tools.graduate.settings import FIRST_LINE, PROPERTIES
-from oncelog.tools.log.stopped_directory import StoppedDirectory
+from oncelog.tools.kafka_directory import NotPossible
+from oncelog.tools.kafka_directory.metadata import METADATA_DIRECTORY
+from oncelog.tools.kafka_directory.taking import recover
 
-METADATA_DIRECTORY = directory_of(METADATA_TOPIC, 0)
 _LOCK = ".lock"
+_DAMAGED = "; `oncelog log verify` shows what is lost, and `oncelog log repair` makes the rest usable"
 _LEFT_BY_REMOVALS = ("-delete", "-stray")
 """The suffixes of directories that Kafka knows how to treat."""
-
-
-class GraduateError(Exception):
-    """Raised if it cannot be done; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,34 +52,34 @@ class Source:
 
 
 def lock(data_dir: Path) -> RealDisk:
-    """Return the directory, locked until `close`: no broker of ours can start on it meanwhile. Raises GraduateError."""
+    """Return the directory, locked until `close`: no broker of ours can start on it meanwhile. Raises NotPossible."""
     if not (data_dir / _LOCK).is_file():
         if (data_dir / KAFKAS_MARK).is_file():
             raise _is_kafkas(data_dir)
-        raise GraduateError(f"{data_dir} is not a data directory of a broker")
+        raise NotPossible(f"{data_dir} is not a data directory of a broker")
     try:
         disk = RealDisk(data_dir)
         _check_owner(disk, data_dir)
         disk.lock()
     except DataDirectoryLocked as error:
-        raise GraduateError(f"{error}: stop it first (SIGTERM), and wait until it has ended") from error
+        raise NotPossible(f"{error}: stop it first (SIGTERM), and wait until it has ended") from error
     except ForeignDirectoryError as error:
-        raise GraduateError(f"cannot use {data_dir}: {error}") from error
+        raise NotPossible(f"cannot use {data_dir}: {error}") from error
     except OSError as error:
-        raise GraduateError(f"cannot use {data_dir}: {error.strerror or error}") from error
+        raise NotPossible(f"cannot use {data_dir}: {error.strerror or error}") from error
     return disk
 
 
 def _check_owner(disk: RealDisk, data_dir: Path) -> None:
-    """Raises GraduateError, ForeignDirectoryError, OSError. Our own marks are no obstacle: the work is repeated."""
+    """Raises NotPossible, ForeignDirectoryError, OSError. Our own marks are no obstacle: the work is repeated."""
     if disk.exists(KAFKAS_MARK):
         raise _is_kafkas(data_dir)
     if not disk.exists(KAFKAS_MARK_TO_BE) and not disk.exists(GRADUATED):
         check_data_directory(disk, METADATA_DIRECTORY)
 
 
-def _is_kafkas(data_dir: Path) -> GraduateError:
-    return GraduateError(
+def _is_kafkas(data_dir: Path) -> NotPossible:
+    return NotPossible(
         f"{data_dir} belongs to Apache Kafka already (it has {KAFKAS_MARK}): start Kafka with the server.properties "
         "there"
     )
@@ -90,25 +87,17 @@ def _is_kafkas(data_dir: Path) -> GraduateError:
 
 def read(disk: Disk, *, changes_nothing: bool) -> Source:
     """Recover the directory and close it cleanly, or, with `changes_nothing`, find out what that would give. Raises
-    GraduateError."""
+    NotPossible."""
     if not disk.exists(METADATA_DIRECTORY):
-        raise GraduateError("it has no metadata log, so nothing is known about its topics: restore it from a copy")
+        raise NotPossible("it has no metadata log, so nothing is known about its topics: restore it from a copy")
     try:
-        directory = StoppedDirectory(OverlayDisk(disk) if changes_nothing else disk)
-        state = directory.recover()
-        offline = [log.offline_error for log in directory.logs.logs if log.offline_error is not None]
-        directory.close()
+        state = recover(OverlayDisk(disk) if changes_nothing else disk, _DAMAGED)
     except KafkaError as error:
-        raise GraduateError(f"the metadata log cannot be replayed: {error}; restore it from a copy") from error
+        raise NotPossible(f"the metadata log cannot be replayed: {error}; restore it from a copy") from error
     except OSError as error:
-        raise GraduateError(trouble(error)) from error
-    if offline:
-        raise GraduateError(
-            f"{offline[0]}: {len(offline)} damaged; `oncelog log verify` shows what is lost, and "
-            "`oncelog log repair` makes the rest usable"
-        )
+        raise NotPossible(trouble(error)) from error
     if state.registration is None or state.cluster_id is None:
-        raise GraduateError("it is of an earlier version: start and stop `oncelog serve` of this version on it once")
+        raise NotPossible("it is of an earlier version: start and stop `oncelog serve` of this version on it once")
     partitions = [
         directory_of(topic.name, index) for topic in state.topics.values() for index in range(topic.partition_count)
     ]
@@ -117,17 +106,17 @@ def read(disk: Disk, *, changes_nothing: bool) -> Source:
 
 
 def check_in_place(disk: RealDisk, data_dir: Path) -> None:
-    """Raise GraduateError unless Kafka could start on the directory: it must contain only partitions, and a file of the
+    """Raise NotPossible unless Kafka could start on the directory: it must contain only partitions, and a file of the
     user's must not be overwritten."""
     if disk.exists(PROPERTIES) and not disk.read_bytes(PROPERTIES).startswith(FIRST_LINE.encode()):
-        raise GraduateError(f"{data_dir / PROPERTIES} exists, and would be overwritten: move it away")
+        raise NotPossible(f"{data_dir / PROPERTIES} exists, and would be overwritten: move it away")
     foreign = [
         name
         for name in disk.list_dir("")
         if (data_dir / name).is_dir() and partition_of(name) is None and not name.endswith(_LEFT_BY_REMOVALS)
     ]
     if foreign:
-        raise GraduateError(
+        raise NotPossible(
             f"Kafka would not start on {data_dir}, for it contains {printable_names(foreign)}: move that away, "
             "or use --out with a directory on the same file system"
         )

@@ -1,7 +1,7 @@
 """How a data directory becomes Kafka's: small steps, each of which may be the last one before a kill.
 
-Owns: their order, and what is durable after each. Does not own: what the small files say (`records`, `settings`), the
-role of a file (`files`).
+Owns: their order, and what is durable after each. Does not own: the contents of the small files (`kafka_directory`,
+`settings`), the role of a file (`files`).
 
 In place:
 1. the new files, of which neither broker takes notice;
@@ -36,15 +36,17 @@ from oncelog.broker.storage.local.flushed_offsets import NAME as FLUSHED_OFFSETS
 from oncelog.broker.storage.local.journal import NAMES as JOURNALS
 from oncelog.broker.storage.local.partition_directory import deleted_name, partition_of
 from oncelog.broker.system.disk import RealDisk
-from oncelog.protocol.amounts import size_text
 from oncelog.protocol.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from oncelog.tools.file_copies import NO_LINKS, copy, sync_directory, write
 from oncelog.tools.graduate.files import FoundFile, Role, is_ours_in_partition
 from oncelog.tools.graduate.settings import PROPERTIES
-from oncelog.tools.graduate.source import METADATA_DIRECTORY, GraduateError
 from oncelog.tools.held_directory import HeldDirectory
+from oncelog.tools.kafka_directory import NotPossible
+from oncelog.tools.kafka_directory.bootstrap import BOOTSTRAP
+from oncelog.tools.kafka_directory.metadata import METADATA_DIRECTORY
+from oncelog.tools.kafka_directory.taking import check_room
+from oncelog.tools.new_directory import NotNew, check_new
 
-CHECKPOINT = "bootstrap.checkpoint"
 _UNFINISHED_SUFFIX = ".graduating"
 
 Step = tuple[str, Callable[[], None]]
@@ -70,7 +72,7 @@ def run(steps: Sequence[Step], on_done: Callable[[str], None]) -> None:
 
 def steps_in_place(disk: RealDisk, new: NewFiles) -> list[Step]:
     def write_new() -> None:
-        disk.write_atomically(CHECKPOINT, new.checkpoint)
+        disk.write_atomically(BOOTSTRAP, new.checkpoint)
         disk.write_atomically(PROPERTIES, new.server_properties.encode())
 
     def write_mark() -> None:
@@ -110,31 +112,26 @@ def _remove_own_files(disk: RealDisk) -> None:
 
 
 def check_target(data_dir: Path, kafka_dir: Path, *, copies: bool) -> None:
-    """Raises GraduateError unless the directory can be made."""
-    if kafka_dir.exists() and (not kafka_dir.is_dir() or any(kafka_dir.iterdir())):
-        raise GraduateError(f"{kafka_dir} exists and is not empty: choose a new directory")
+    """Raises NotPossible unless the directory can be made."""
+    try:
+        check_new(kafka_dir)
+    except NotNew as error:
+        raise NotPossible(str(error)) from error
     parent = kafka_dir.absolute().parent
-    if not parent.is_dir():
-        raise GraduateError(f"{parent} does not exist: create it first")
     if not copies and (kafka_dir if kafka_dir.exists() else parent).stat().st_dev != data_dir.stat().st_dev:
         raise _no_links(data_dir, kafka_dir)
 
 
-def check_room(kafka_dir: Path, files: Sequence[FoundFile], *, copies: bool) -> int:
-    """Return how many bytes will be copied. Raises GraduateError if they are too many."""
+def check_room_for(kafka_dir: Path, files: Sequence[FoundFile], *, copies: bool) -> int:
+    """Return how many bytes will be copied. Raises NotPossible if they are too many."""
     roles = (Role.CLOSED, Role.GROWING) if copies else (Role.GROWING,)
-    needed = sum(file.size_bytes for file in files if file.role in roles)
-    parent = kafka_dir.absolute().parent
-    free = shutil.disk_usage(parent).free
-    if needed > free:
-        raise GraduateError(
-            f"{size_text(needed)} would be copied to {parent}, which has room for {size_text(free)}: make room"
-        )
-    return needed
+    needed_bytes = sum(file.size_bytes for file in files if file.role in roles)
+    check_room(kafka_dir, needed_bytes)
+    return needed_bytes
 
 
-def _no_links(data_dir: Path, kafka_dir: Path) -> GraduateError:
-    return GraduateError(
+def _no_links(data_dir: Path, kafka_dir: Path) -> NotPossible:
+    return NotPossible(
         f"{kafka_dir} cannot have hard links to the files in {data_dir}, as on another file system: choose a directory "
         "on the same one, or --in-place, or --copy, which reads and writes every byte"
     )
@@ -143,7 +140,7 @@ def _no_links(data_dir: Path, kafka_dir: Path) -> GraduateError:
 def _write_durably(directory: Path, new: NewFiles) -> None:
     """Write the files, and make all that is in the directory durable."""
     contents: Mapping[str, bytes] = {
-        CHECKPOINT: new.checkpoint,
+        BOOTSTRAP: new.checkpoint,
         PROPERTIES: new.server_properties.encode(),
         KAFKAS_MARK: new.meta_properties.encode(),
     }

@@ -32,8 +32,8 @@ from oncelog.protocol.generated.producer_ids_record import ProducerIdsRecord
 from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
 from oncelog.protocol.generated.topic_record import TopicRecord
 from oncelog.protocol.generated.user_scram_credential_record import UserScramCredentialRecord
-from oncelog.tools.adopt.kafka_metadata import read_metadata
 from oncelog.tools.graduate.graduation import Watcher, graduate
+from oncelog.tools.kafka_directory.metadata import read_metadata
 from tests.clients.fetch_session import create
 from tests.clients.sasl_connection import SaslServer
 from tests.clients.scram_client import ScramClient, keys

@@ -29,17 +29,15 @@ from oncelog.protocol.generated.register_broker_record import RegisterBrokerReco
 from oncelog.protocol.generated.remove_topic_record import RemoveTopicRecord
 from oncelog.protocol.generated.topic_record import TopicRecord
 from oncelog.protocol.records.batch import iter_batches
-from oncelog.tools.graduate.graduation import directory_id
-from oncelog.tools.graduate.records import encode_checkpoint, own_settings
 from oncelog.tools.graduate.security import by_hand
 from oncelog.tools.graduate.settings import (
-    Node,
-    SettingsError,
     controller_beside,
     left_behind,
-    meta_properties,
     server_properties,
 )
+from oncelog.tools.kafka_directory import NotPossible
+from oncelog.tools.kafka_directory.bootstrap import encode_checkpoint, own_settings
+from oncelog.tools.kafka_directory.properties import Node, meta_properties, new_directory_id
 from tests.conformance.kafka_settings import kafka_settings
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "graduate" / "bootstrap.checkpoint"
@@ -238,7 +236,7 @@ def test_listeners_with_tls_and_logins_keep_them_and_java_gets_the_lines_it_want
     ],
 )
 def test_what_would_stop_kafka_is_said_before(settings: tuple[str, ...], said: str) -> None:
-    with pytest.raises(SettingsError, match=said):
+    with pytest.raises(NotPossible, match=said):
         properties("listeners=SSL://127.0.0.1:9092", *settings)
 
 
@@ -285,6 +283,6 @@ def test_java_reads_every_value_as_it_was_given(value: str) -> None:
 
 
 def test_a_log_directory_has_an_id_that_kafka_could_have_drawn() -> None:
-    text = parse_properties(meta_properties(Node("cluster", 7, directory_id())))["directory.id"]
+    text = parse_properties(meta_properties(Node("cluster", 7, new_directory_id())))["directory.id"]
     assert len(text) == 22 and not text.startswith("-")
     assert UUID(bytes=urlsafe_b64decode(text + "==")).int > 100

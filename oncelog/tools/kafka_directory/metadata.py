@@ -23,9 +23,10 @@ from oncelog.protocol.errors import KafkaError, ProtocolError
 from oncelog.protocol.generated import partition_change_record, partition_record, remove_topic_record
 from oncelog.protocol.records.record import decode_records
 from oncelog.protocol.topics import METADATA_TOPIC
+from oncelog.tools.kafka_directory import NotPossible
+from oncelog.tools.kafka_directory.bootstrap import BOOTSTRAP
 
 METADATA_DIRECTORY = directory_of(METADATA_TOPIC, 0)
-BOOTSTRAP = "bootstrap.checkpoint"
 _WITHOUT_MEANING = {
     0: "RegisterBrokerRecord",
     1: "UnregisterBrokerRecord",
@@ -51,10 +52,6 @@ class Boundary(Enum):
 
 
 _BOUNDARIES = {boundary.value: boundary for boundary in Boundary}
-
-
-class MetadataError(Exception):
-    """Raised if the metadata cannot be read; the message says why, and what to do."""
 
 
 class KafkaPartition(NamedTuple):
@@ -115,7 +112,7 @@ class KafkaMetadata:
 
 
 def decode_kafka_record(value: memoryview, offset: int) -> Any:
-    """Return the record, the boundary of a transaction, or None for one without a meaning. Raises MetadataError."""
+    """Return the record, the boundary of a transaction, or None for one without a meaning. Raises NotPossible."""
     kind, version = (value[1], value[2]) if len(value) > 3 else (-1, -1)
     if kind in _WITHOUT_MEANING:
         return None
@@ -126,14 +123,14 @@ def decode_kafka_record(value: memoryview, offset: int) -> Any:
     try:
         return decode_metadata_record(value, offset)
     except KafkaError as error:
-        raise MetadataError(
+        raise NotPossible(
             f"the metadata has a record of kind {kind}, version {version}, at offset {offset}: it is of a Kafka later "
             "than 4.3, or damaged; adopt reads those of 3.9 to 4.3"
         ) from error
 
 
 def read_metadata(disk: Disk) -> KafkaMetadata:
-    """Return the newest state in this log directory. Raises MetadataError, OSError."""
+    """Return the newest state in this log directory. Raises NotPossible, OSError."""
     metadata = KafkaMetadata()
     metadata_log = _Log(disk)
     start_offset = 0
@@ -181,7 +178,7 @@ def _apply(metadata: KafkaMetadata, records: Sequence[tuple[int, Any]]) -> None:
             if record is not None:
                 metadata.replay(record, offset)
         except (KafkaError, LookupError) as error:
-            raise MetadataError(
+            raise NotPossible(
                 f"the metadata cannot be replayed at offset {offset} ({record.NAME}: {error}): {_START_KAFKA}"
             ) from error
 
@@ -198,9 +195,9 @@ class _Log:
         self._bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names)
 
     def records(self, start_offset: int) -> Iterator[tuple[int, Any]]:
-        """Yield (offset, record) from there on; those of the quorum itself are left out. Raises MetadataError."""
+        """Yield (offset, record) from there on; those of the quorum itself are left out. Raises NotPossible."""
         if self._bases and self._bases[0] > start_offset:
-            raise MetadataError(
+            raise NotPossible(
                 f"the metadata log begins at offset {self._bases[0]}, and no whole snapshot reaches it: {_START_KAFKA}"
             )
         for base_offset, next_base in zip(self._bases, [*self._bases[1:], None], strict=False):
@@ -218,4 +215,4 @@ class _Log:
                         yield record.offset, decode_kafka_record(memoryview(record.value), record.offset)
         file.close()
         if scan.problem is not None and next_base is not None:  # otherwise a torn write
-            raise MetadataError(f"{path} is damaged at position {scan.position}: {scan.problem}; {_START_KAFKA}")
+            raise NotPossible(f"{path} is damaged at position {scan.position}: {scan.problem}; {_START_KAFKA}")

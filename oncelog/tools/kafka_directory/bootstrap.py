@@ -17,6 +17,7 @@ from oncelog.protocol.generated.config_record import ConfigRecord
 from oncelog.protocol.generated.feature_level_record import FeatureLevelRecord
 from oncelog.protocol.generated.register_broker_record import RegisterBrokerRecord
 
+BOOTSTRAP = "bootstrap.checkpoint"
 _KAFKAS_LEVELS = {
     "metadata.version": 30,
     "eligible.leader.replicas.version": 1,
