@@ -61,7 +61,7 @@ BEDS = {
         log_faults.COPY_PLANTS, lambda seed: LogWorld(seed, copy_chance=COPY_CHANCE).run(LOG_STEPS), 200, 1
     ),
     "log": Bed(log_faults.PLANTS, lambda seed: LogWorld(seed).run(LOG_STEPS), 200, 4),
-    "outbox": Bed(outbox_faults.PLANTS, lambda seed: OutboxWorld(seed).run(), 30, 1),
+    "outbox": Bed(outbox_faults.PLANTS, lambda seed: OutboxWorld(seed).run(), 30, 3),
     "pair": Bed(pair_faults.PLANTS, lambda seed: PairWorld(seed).run(), 60, 5),
     "restored": Bed(restored_faults.PLANTS, lambda seed: RestoredWorld(seed).run(), 80, 6),
     "restored-pair": Bed(restored_faults.OF_SEVERAL_NODES, lambda seed: RestoredPairWorld(seed).run(), 30, 1),
