@@ -212,5 +212,5 @@ def test_a_node_that_has_slept_past_its_lease_says_that_it_has_lost_it(nodes: No
         first.process.send_signal(signal.SIGCONT)
     nodes.wait_for({1: "stands by", 2: "leads"})
     (lost,) = first.events("lease.lost")
-    assert "stood still" in lost["message"]
+    assert "this node was suspended" in lost["message"]
     assert lost["led_seconds"] > 0

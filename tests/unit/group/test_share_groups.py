@@ -100,7 +100,7 @@ def test_a_group_is_described_as_it_is() -> None:
     assert (member.member_id, member.rack_id, member.member_epoch) == ("one", "rack", 3)
     assert (member.client_id, member.client_host, member.subscribed_topic_names) == ("client", "/10.0.0.1", [TOPIC])
     (assigned,) = member.assignment.topic_partitions
-    assert (assigned.topic_id, assigned.topic_name, assigned.partitions) == (topic_id(broker), TOPIC, [0, 1, 2, 3])
+    assert (assigned.topic_id, assigned.topic_name, assigned.partitions) == (topic_id(broker), TOPIC, (0, 1, 2, 3))
 
 
 def test_members_share_the_partitions_evenly_and_each_has_one_at_least() -> None:

@@ -169,7 +169,7 @@ def test_members_know_where_queries_for_a_partition_go() -> None:
         (each.user_endpoint.host, each.user_endpoint.port): each.active_partitions[0].partitions
         for each in two.last.partitions_by_user_endpoint
     }
-    assert found == {("a", 1): one.partitions, ("b", 2): two.partitions}
+    assert found == {("a", 1): tuple(one.partitions), ("b", 2): tuple(two.partitions)}
     two.heartbeat()
     assert two.last.partitions_by_user_endpoint is None
 

@@ -29,7 +29,7 @@ def test_each_kind_of_loss_is_refused_with_what_was_lost_and_how_to_continue(kin
     assert [loss.kind for loss in losses] == [kind]
     error = refusal(losses)
     is_counted = losses[0].count is not None
-    assert ("the loss is counted in the checkpoint" in str(error), "cannot be known" in str(error)) == (
+    assert ("the loss is counted in the checkpoint" in str(error), "is unknown" in str(error)) == (
         is_counted,
         not is_counted,
     )
