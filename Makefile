@@ -85,13 +85,17 @@ test-spark-versions: ## prove: Run the tests of reading and writing with the old
 	    tests/spark/test_{columns,connect,doors,group_offsets,iceberg,run_id,sink,source,tables,waiting}.py; \
 	done
 
-# In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there.
+# In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there. Nor are there
+# those of what is not compiled, which would meet compiled code only as others do that run here.
+NOT_COMPILED := console outbox $(addprefix unit/,bench console oncelog pipeline schemas) \
+  $(addprefix test_,add_pages.py client_notes_page.py guarantees_page.py install_lines.py links.py packaging.py pages.py performance_page.py \
+    release_check.py security_page.py shell_blocks.py site.py spark_page.py tidy.py types.py works_with_page.py)
 .PHONY: test-compiled
 test-compiled: $(COMPILED)/.test ## change: Run the fast tests and 40 simulated lives of each kind against the compiled wheel, away from the sources (FIRST=0)
 	@rm -rf $(COMPILED)/run && mkdir $(COMPILED)/run
 	@tar -c --exclude __pycache__ $(filter-out oncelog broker client pipeline protocol,$(wildcard *)) .ci .dockerignore | tar -x -C $(COMPILED)/run
 	@cd $(COMPILED)/run && ../venv/bin/python -m pytest --compiled -rsfE -n auto --dist worksteal \
-	  $(addprefix --ignore=tests/test_,add_pages.py packaging.py release_check.py tidy.py types.py) $(ARGS)
+	  $(addprefix --ignore=tests/,$(NOT_COMPILED)) $(ARGS)
 	@cd $(COMPILED)/run && ../venv/bin/python -m tests.simulation --seeds 40 --first $(FIRST)
 
 .PHONY: wheel
