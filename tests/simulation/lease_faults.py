@@ -74,7 +74,7 @@ def move_as_far_after_each_loss(patch: pytest.MonkeyPatch) -> None:
 
 
 def move_no_further_than_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lease, "lost_epochs", lambda random: 1)
+    patch.setattr(lease, "epoch_jump", lambda random: 1)
 
 
 def count_each_loss_as_the_one_before(patch: pytest.MonkeyPatch) -> None:

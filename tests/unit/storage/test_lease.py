@@ -10,7 +10,7 @@ import pytest
 from oncelog.broker.assembly.postgres import terms_of
 from oncelog.broker.config.settings import load_config
 from oncelog.broker.storage.shared.chunks import ChunkWriter
-from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, lost_epochs, take_lease
+from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, epoch_jump, take_lease
 from oncelog.broker.storage.shared.statements import Fenced, Moved, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
     LOST_EPOCHS,
@@ -220,12 +220,12 @@ def test_a_start_draws_by_the_randomness_of_its_machine() -> None:
     time, config = VirtualTime(), load_config()[0]
     system = System(time, SeededEntropy(1), time, None, None, [].append)
     terms = terms_of(config, system)
-    assert terms.random == system.entropy.random and len({lost_epochs(terms.random) for _ in range(9)}) == 9
+    assert terms.random == system.entropy.random and len({epoch_jump(terms.random) for _ in range(9)}) == 9
 
 
 def test_an_epoch_has_room_for_a_thousand_losses_of_the_largest_distance() -> None:
     """A million leaderships fit between them: the id of a chunk is a number of 64 bits, with the epoch above 32."""
-    epoch = 1_000_000 + 1_000 * lost_epochs(lambda: 1 - 2**-53)
+    epoch = 1_000_000 + 1_000 * epoch_jump(lambda: 1 - 2**-53)
     writer = ChunkWriter(epoch, 1)
     assert epoch << 32 <= writer._last_id < 2**63 - 2**32
 

@@ -18,7 +18,7 @@ from oncelog.broker.storage.postgres.asked import quoted
 from oncelog.broker.storage.postgres.preparing import Unusable, connect, look, prepare
 from oncelog.broker.storage.postgres.session import Ask, Server, Session, close_connection
 from oncelog.broker.storage.postgres.tables import within
-from oncelog.broker.storage.shared.lease import LeaseHeld, lost_epochs
+from oncelog.broker.storage.shared.lease import LeaseHeld, epoch_jump
 from oncelog.broker.storage.shared.tables import (
     GiveBackLease,
     KeepPlace,
@@ -133,7 +133,7 @@ class PostgresImport(_OneTransaction):
             self._coroutines.run_now(prepare(self._server, may_lose=False))
             self._ask(lambda connection: self._begin(connection, is_snapshot=False))
             seen = self.run_now(LookAtLease())
-            taking = TakeLease(seen, owner, _LEASE_MS, lost_epochs(SystemEntropy().random))
+            taking = TakeLease(seen, owner, _LEASE_MS, epoch_jump(SystemEntropy().random))
             taken = self.run_now(taking) if seen.left_ms <= 0 else None
             if taken is None:
                 raise LeaseHeld(seen.owner)

@@ -80,7 +80,7 @@ def _undrawn() -> float:
     return 0
 
 
-def lost_epochs(random: Callable[[], float]) -> int:
+def epoch_jump(random: Callable[[], float]) -> int:
     """Return how far the epoch moves in a database that has lost some."""
     return LOST_EPOCHS + int(random() * LOST_EPOCHS_SPREAD)
 
@@ -96,7 +96,7 @@ class LeaseTerms:
     node_id: int = NOBODY
     """The id of this node. It is unique, so a lease of the same id belongs to an earlier start."""
     random: Callable[[], float] = _undrawn
-    """A number in [0, 1), another one each time, for `lost_epochs`."""
+    """A number in [0, 1), another one each time, for `epoch_jump`."""
 
 
 class Free(Enum):
@@ -173,7 +173,7 @@ def take_lease(
         seen = looking.result()
         free = watch.why_free(seen, asked_at_ms, clock.monotonic_ms())
         if free is not None:
-            jump = lost_epochs(terms.random)
+            jump = epoch_jump(terms.random)
             taking = statements.ask(TakeLease(seen, terms.owner, terms.lease_ms, jump, terms.node_id))
             yield taking
             taken = taking.result()

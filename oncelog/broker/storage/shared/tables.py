@@ -273,7 +273,7 @@ class TakeLease(Statement[TakenLease | None]):
     """A unique name."""
     lease_ms: int
     jump: int
-    """A distance as `lost_epochs` draws it, another one each time."""
+    """A distance as `epoch_jump` draws it, another one each time."""
     node_id: int = NOBODY
 
 
