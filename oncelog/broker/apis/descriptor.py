@@ -39,7 +39,7 @@ class Need(Enum):
 
 
 class Owner(Enum):
-    """Which node answers where several share one set of tables, and one leads.
+    """The node that answers where several share one set of tables, and one leads.
 
     A node that stands by answers ANY and EACH. To the rest it returns the error after which a client looks for the
     leader, the coordinator or the controller (`handlers.standby`). A leader answers ANY at once, and the rest once its
@@ -64,7 +64,7 @@ class Rows(NamedTuple):
     kind: str
     """The row's class."""
     repeats: tuple[str, ...] = ()
-    """What a row copies from its element: fields of the same names, or the element if it is a value."""
+    """The fields that a row copies from its element: fields of the same names, or the element if it is a value."""
 
 
 Place = tuple[Rows, ...]
@@ -221,7 +221,7 @@ class Rights(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """What a read-only broker answers: this error, where `Errors` has that of a whole request."""
+    """The answer of a read-only broker: this error, where `Errors` has that of a whole request."""
 
     error: ErrorCode
     others: Fields = _NONE
@@ -251,7 +251,7 @@ class Api:
     rights: Rights
     """The rights that a client needs where there is an authorizer; or why it needs none."""
     read_only: Refused | None
-    """What a read-only broker answers; READS if the API changes nothing."""
+    """The answer of a read-only broker; READS if the API changes nothing."""
     errors: tuple[Errors, ...] = (Errors(is_whole=True),)
     """Where its responses have errors, by version; the oldest first."""
     needs: tuple[Need, ...] = ()
@@ -278,7 +278,7 @@ class Api:
     witnessed: Literal["request", "response"] | None = None
     """When the witness looks at the API, by the function of this name in `witness.facts`."""
     left_out: str = ""
-    """What Kafka's broker does behind this API and this one does not, and why: for docs/compare/compatibility.md."""
+    """The work of Kafka's broker behind this API that is left out here, and why: for docs/compare/compatibility.md."""
 
     @property
     def name(self) -> str:

@@ -58,7 +58,7 @@ class ShareGroupConfig:
     isolation_level: str
     """`read_committed` or `read_uncommitted`."""
     auto_offset_reset: str
-    """What `offset_reset` reads."""
+    """The setting as text; `offset_reset` reads it."""
     renew_acknowledge_enable: bool
     assignor: str
     """The only assignor, in Kafka as well."""
@@ -91,7 +91,7 @@ class GroupSettings(Generic[ConfigT]):
         self._parse = parse
         self._feature = feature
         self._known: dict[str, ConfigT] = {}
-        """By group; under no name for groups without settings of their own."""
+        """The parsed settings by group; under no name those of groups without settings of their own."""
         live_config.watch(lambda *_: self._known.clear())
 
     @property
