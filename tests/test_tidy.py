@@ -616,7 +616,6 @@ MOST_FRAGMENTS = 5
 LEAST_DOCSTRINGS = 25
 # Rooms with more fragments, in percent, rounded up. A number may only fall; at MOST_FRAGMENTS its row goes.
 FRAGMENTS = {
-    "broker/coordinator": 7,
     "broker/storage/compaction": 16,
     "broker/storage/local": 15,
     "broker/storage/memory": 15,

@@ -17,7 +17,7 @@ class NewestRecords:
     def __init__(self) -> None:
         self._committed: dict[bytes, Record] = {}
         self._pending: dict[int, dict[bytes, Record]] = {}
-        """By producer: those of transactions that have not ended."""
+        """The newest records of transactions that have not ended, by producer and key."""
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
         """The next batch of the log. Raises KafkaError(CORRUPT_MESSAGE)."""

@@ -33,7 +33,7 @@ T = TypeVar("T")
 NO_EPOCH = -1
 _NO_PRODUCER = -1
 _REPLAYED = 3
-"""What it costs to replay a record, against finding the newest."""
+"""The cost of replaying a record; reading one to find the newest costs 1."""
 _CACHED_KEYS = 1_000
 _CACHED_KEY_LENGTH = 64
 """The longest key that is cached. Longer ones are rare, and clients choose them: 32 kB each would be 32 MB."""
@@ -71,7 +71,7 @@ class CoordinatorRecord:
 
 
 class WriteResult(Generic[T]):
-    """What a write operation decided: the records to log, and the response once they are durable."""
+    """The outcome of a write operation: the records to log, and the response once they are durable."""
 
     __slots__ = ("records", "response")
 

@@ -38,7 +38,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 class FetchedOffset(NamedTuple):
-    """What OffsetFetch returns for a partition; offset -1 if there is none."""
+    """The answer of OffsetFetch for a partition; offset -1 if there is none."""
 
     error: ErrorCode
     committed: CommittedOffset

@@ -75,14 +75,14 @@ class OffsetKey(NamedTuple):
 
 
 class GenerationChange(NamedTuple):
-    """What the record of a generation says; None is its tombstone."""
+    """The decoded record of a generation; None is its tombstone."""
 
     group_id: str
     generation: StoredGroup | None
 
 
 class OffsetChange(NamedTuple):
-    """What an offset's record says; None is its tombstone."""
+    """The decoded record of an offset; None is its tombstone."""
 
     key: OffsetKey
     committed: CommittedOffset | None

@@ -40,7 +40,7 @@ def _swept(batches: list[StateBatch]) -> list[StateBatch]:
     batches.sort()
     result: list[StateBatch] = []
     open_batches: list[tuple[int, int, int]] = []
-    """Those that may contain the position, as (−count, −state, last offset): the first decides."""
+    """The batches that may contain the position, as (−count, −state, last offset): the first decides."""
     index, position = 0, 0
     while open_batches or index < len(batches):
         if not open_batches:

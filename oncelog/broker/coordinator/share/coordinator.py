@@ -54,7 +54,7 @@ class ShareStateLimits:
 
 
 class ShareTopics(Protocol):
-    """What the share coordinator asks of topics."""
+    """The topics, as the share coordinator sees them."""
 
     def ensure_state_topic(self) -> Completion[None]:
         """Complete once `__share_group_state` exists. Raises KafkaError."""

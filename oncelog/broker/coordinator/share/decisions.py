@@ -37,11 +37,11 @@ _NO_EPOCH_YET = 0
 UNINITIALIZED = ShareState(
     _NO_EPOCH_YET, _NO_EPOCH_YET, UNINITIALIZED_START_OFFSET, UNKNOWN_DELIVERY_COMPLETE_COUNT, ()
 )
-"""What a summary says of a share-partition that nothing is known of."""
+"""The summary of a share-partition that has no state."""
 
 
 class Written(NamedTuple):
-    """What a leader has to say of its share-partition."""
+    """The changes of a share-partition that its leader writes."""
 
     state_epoch: int
     leader_epoch: int
@@ -114,7 +114,7 @@ def read(
 
 
 def summary(shard: ShareShard, key: SharePartitionKey, count_partitions: CountPartitions) -> ShareState:
-    """Return the state without batches, whoever asks. Raises KafkaError."""
+    """Return the state without batches, to leaders of any epoch. Raises KafkaError."""
     _check_partition(key)
     _check_topic(key, count_partitions)
     share = shard.get(key)

@@ -41,7 +41,7 @@ class Snapshot(NamedTuple):
 class SnapshotChange(NamedTuple):
     key: SharePartitionKey
     snapshot: Snapshot | None
-    """None if the share-partition is deleted."""
+    """The snapshot; None if the share-partition is deleted."""
 
 
 class UpdateChange(NamedTuple):

@@ -44,7 +44,7 @@ class StateBatch(NamedTuple):
 
 
 class ShareState(NamedTuple):
-    """What the share coordinator knows of one share-partition."""
+    """The state of one share-partition, as the share coordinator stores it."""
 
     state_epoch: int
     leader_epoch: int

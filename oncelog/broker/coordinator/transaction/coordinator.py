@@ -73,7 +73,7 @@ class ProducerIds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InitializedProducer:
-    """What InitProducerId returns: the next producer id and epoch, and those of an open transaction it took over."""
+    """The answer of InitProducerId: the next producer id and epoch, and those of an open transaction it took over."""
 
     producer: ProducerIdAndEpoch
     ongoing: ProducerIdAndEpoch
@@ -253,7 +253,7 @@ class TransactionCoordinator:
         if not transactional_id:
             return _failure(ErrorCode.INVALID_REQUEST)
         if self._producer_ids.is_from_before(producer_id):
-            # What it was told of its transaction may be lost, and the end of an earlier one is not that of this one.
+            # The outcome that it was given may be lost, and the end of an earlier transaction is not that of this one.
             return _failure(ErrorCode.PRODUCER_FENCED)
 
         def decide(metadata: "TransactionMetadata | None", is_pending: bool, fresh: "int | None") -> Decision:

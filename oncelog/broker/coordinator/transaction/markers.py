@@ -15,7 +15,7 @@ from oncelog.protocol.errors import ErrorCode
 
 
 class Verdict(Enum):
-    """What a partition's response means for the transaction."""
+    """The meaning of a partition's response for the transaction."""
 
     WRITTEN = "written"
     RETRY = "retry"

@@ -47,7 +47,7 @@ class ProducerIdManager:
         self._next = self._end
 
     def is_from_before(self, producer_id: int) -> bool:
-        """Return whether it may have been used in a part of the past that is lost: in epochs that nobody knows of."""
+        """Return whether the id may have been used in a part of the past that is lost, in epochs that are unknown."""
         return 0 <= series_of(producer_id) < series_of(self._metadata.state.next_producer_id)
 
     def next_id(self) -> Completion[int]:

@@ -30,7 +30,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
-    """What a member that uses the classic protocol sent when it joined."""
+    """The session timeout and the protocols with which a member of the classic protocol joined."""
 
     session_timeout_ms: int
     protocols: Sequence[tuple[str, bytes]]
@@ -38,7 +38,7 @@ class ClassicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """What a member requests."""
+    """The identity and the subscription of a member."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -54,7 +54,7 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignment:
-    """What a member owns, and the step of its reconciliation."""
+    """The partitions that a member owns, and the step of its reconciliation."""
 
     member_epoch: int = 0
     previous_epoch: int = 0

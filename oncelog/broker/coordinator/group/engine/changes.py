@@ -15,7 +15,7 @@ class GroupEpoch:
 
     epoch: int
     metadata_hash: int
-    """Of the topics at that time."""
+    """The hash of the subscribed topics' metadata at that epoch."""
     validated_topology_epoch: int = -1
     """Streams groups: the topology whose topics all exist; −1 if some do not."""
     assignment_configs: Mapping[str, str] = field(default_factory=dict)

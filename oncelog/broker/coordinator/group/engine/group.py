@@ -31,7 +31,7 @@ class Group(Protocol):
     group_epoch: GroupEpoch
     target_epoch: TargetEpoch
     members: dict[str, Any]
-    """By id: a dataclass of `metadata` and `current`."""
+    """Members by id, each a dataclass of `metadata` and `current`."""
     targets: dict[str, Any]
 
     def last_changes(self) -> Sequence[Change]:

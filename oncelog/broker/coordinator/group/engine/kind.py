@@ -90,7 +90,7 @@ CheckCommit = Callable[[Any, Committer, Sequence[OffsetToCommit]], CommitErrors]
 
 @dataclass(frozen=True, slots=True)
 class OffsetRules:
-    """Who may commit and read the offsets of a group of this type. All raise KafkaError for the request as a whole."""
+    """Checks of those who commit or read offsets of this type of group; all raise KafkaError for a whole request."""
 
     check_commit: CheckCommit
     """Return the errors of the partitions that the committer may not commit."""
@@ -184,7 +184,7 @@ class GroupKind:
 
 
 class GroupRecord(NamedTuple):
-    """What a record of a group says."""
+    """The decoded record of a group."""
 
     kind: GroupKind
     group_id: str

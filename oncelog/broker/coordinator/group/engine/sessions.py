@@ -14,7 +14,7 @@ from oncelog.broker.turns.ports import Clock, Scheduler
 
 
 class Wait(Enum):
-    """What a member must do in time."""
+    """The step that a member must take in time."""
 
     SESSION = "session"
     REVOCATION = "revocation"

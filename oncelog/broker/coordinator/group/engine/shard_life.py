@@ -20,7 +20,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 class GroupTypeCoordinator(Protocol):
-    """What a life asks of the coordinator of a type of groups."""
+    """The coordinator of a type of groups, as a life calls it."""
 
     def on_active(self, life: "GroupShardLife", group: Any, /) -> None:
         """Give the members of a replayed group new sessions, and resume what its log left unfinished."""
@@ -30,7 +30,7 @@ class GroupTypeCoordinator(Protocol):
 
 
 class ClassicGroups(Protocol):
-    """What a life asks of classic groups (`classic.groups`)."""
+    """The classic groups (`classic.groups`), as a life calls them."""
 
     def on_active(self, life: "GroupShardLife", /) -> None:
         """Restore the groups whose generations were logged."""
@@ -42,7 +42,7 @@ class ClassicGroups(Protocol):
 
 
 class Volatile(Protocol):
-    """What a type of groups does not log of a group."""
+    """The state of a group that its type does not log."""
 
     def end(self) -> None:
         """Stop its timers."""
@@ -68,9 +68,9 @@ class GroupShardLife:
         self.checked: set[str] = set()
         """The groups whose topics have not changed since they last checked them."""
         self.initializing: dict[str, dict[UUID, int]] = {}
-        """By share group and topic: when the states of share-partitions began to be made, on the monotonic clock."""
+        """The monotonic time at which the states of share-partitions began to be made, by share group and topic."""
         self.volatile: dict[str, Volatile] = {}
-        """What is not logged of groups with members, where their type has something."""
+        """The state that is not logged of groups with members, where their type has some."""
         self._coordinator_of = coordinator_of
         self._classic_groups = classic_groups
 

@@ -33,7 +33,7 @@ from oncelog.broker.turns.slices import Sliced, Slices
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 StartOffsets = Mapping[UUID, Mapping[int, int]]
-"""By topic and partition."""
+"""Start offsets by topic and partition."""
 Failures = Mapping[tuple[UUID, int], KafkaError]
 """Why the share coordinator refused, by topic and partition."""
 

@@ -18,7 +18,7 @@ from oncelog.broker.coordinator.group.engine.errors import LEAVE_EPOCH
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """What a member requests."""
+    """The identity and the subscription of a member."""
 
     rack_id: str | None = None
     client_id: str = ""
@@ -29,7 +29,7 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignment:
-    """What a member reads, and the epoch of the target assignment that it has from."""
+    """The partitions that a member reads, and the epoch of the target assignment that gave them to it."""
 
     member_epoch: int = 0
     previous_epoch: int = -1

@@ -31,7 +31,7 @@ NOTHING_TO_DELETE = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is n
 class OffsetsToAlter(NamedTuple):
     topic_name: str
     start_offsets: Mapping[int, int]
-    """By partition."""
+    """The new start offsets, by partition."""
 
 
 AlterErrors = Mapping[tuple[str, int], KafkaError]

@@ -44,7 +44,7 @@ T = TypeVar("T")
 class DescribedStreamsGroup:
     group: StreamsGroup
     configured: ConfiguredTopology | None
-    """What the topology's topics must be like; None while it has no topology, or one that no topics fit."""
+    """The topology with the topics that it needs; None while there is no topology, or one that no topics fit."""
 
 
 class StreamsGroupCoordinator:

@@ -62,7 +62,7 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True, slots=True)
 class EndpointPartitions:
-    """What the process of a member answers queries for."""
+    """The partitions for which the process of a member answers queries."""
 
     endpoint: Endpoint
     active: Sequence[tuple[str, Sequence[int]]]
@@ -79,7 +79,7 @@ class HeartbeatResult:
     """The tasks; None if the member keeps what it has."""
     endpoint_epoch: int = 0
     endpoints: Sequence[EndpointPartitions] | None = None
-    """None if the member knows them."""
+    """The partitions of each endpoint; None if the member knows them."""
     missing_topics: Sequence[InternalTopic] = ()
 
 

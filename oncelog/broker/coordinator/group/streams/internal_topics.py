@@ -26,7 +26,7 @@ _MOST_TASKS = 100_000
 
 
 class StatusCode(IntEnum):
-    """What a heartbeat's response says of the group; the number is the protocol's."""
+    """The status of the group in a heartbeat's response, with the protocol's number."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -73,7 +73,7 @@ class ConfiguredSubtopology:
 class ConfiguredTopology:
     epoch: int
     subtopologies: Mapping[str, ConfiguredSubtopology] = field(default_factory=dict)
-    """By id, sorted; empty if the topics do not fit."""
+    """Subtopologies by id, sorted; empty if the topics do not fit."""
     missing: tuple[InternalTopic, ...] = ()
     problem: Status | None = None
     """Why the application cannot run yet."""

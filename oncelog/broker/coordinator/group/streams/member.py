@@ -36,7 +36,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """What a member says of itself."""
+    """The identity of a member and of its process."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -52,7 +52,7 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignment:
-    """What a member owns, and the step of its reconciliation."""
+    """The tasks that a member owns, and the step of its reconciliation."""
 
     member_epoch: int = 0
     previous_epoch: int = 0

@@ -19,7 +19,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
 class Holders(Protocol):
-    """Which processes have a task, assigned or not revoked yet."""
+    """The processes that have a task, assigned or not revoked yet."""
 
     def has_active(self, subtopology_id: str, partition: int) -> bool: ...
 

@@ -18,7 +18,7 @@ TaskEpochs = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What a member is to have, or says that it has; Kafka's TasksTuple. No assignor gives warm-up tasks yet."""
+    """The tasks that a member is to have, or reports; Kafka's TasksTuple. No assignor gives warm-up tasks yet."""
 
     active: TaskIds = field(default_factory=dict)
     standby: TaskIds = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class OwnedTasks:
-    """What a member has, by what the coordinator gave it; Kafka's TasksTupleWithEpochs."""
+    """The tasks that the coordinator gave a member, active ones with epochs; Kafka's TasksTupleWithEpochs."""
 
     active: TaskEpochs = field(default_factory=dict)
     standby: TaskIds = field(default_factory=dict)
