@@ -617,7 +617,6 @@ LEAST_DOCSTRINGS = 25
 # Rooms with more fragments, in percent, rounded up. A number may only fall; at MOST_FRAGMENTS its row goes.
 FRAGMENTS = {
     "broker/storage/compaction": 16,
-    "broker/storage/local": 15,
     "broker/storage/memory": 15,
     "tests/proofs": 29,
     "tests/support": 25,

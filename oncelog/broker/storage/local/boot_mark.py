@@ -45,7 +45,7 @@ _RANDOM = 1 << 62
 
 
 class NotedWrites(NamedTuple):
-    """What the note of an earlier run says."""
+    """The contents of the note of an earlier run."""
 
     has_failed: bool
     life: int
@@ -65,7 +65,7 @@ def is_random(life: int) -> bool:
 
 
 def no_note() -> memoryview:
-    """Words that nobody reads."""
+    """Return words that are never read."""
     return memoryview(bytearray(8 * _FIRST_LOG)).cast("Q")
 
 
@@ -79,7 +79,7 @@ class BootMark:
         self._commits_at_once = commits_at_once
         self._name = disk.notes.new_name()
         self.life = life_of(self._name)
-        """Of this run."""
+        """The life that this run gives its journal."""
         found: bytes | None = None
         if disk.exists(NAME):
             try:
@@ -87,7 +87,7 @@ class BootMark:
             except OSError:
                 found = b""  # as if it named a note that is gone
         self.left: NotedWrites | None = None
-        """What the last run has noted; None: nothing, or that is unknown."""
+        """The note of the last run; None if there is none, or it is lost."""
         self._left_note: Note | None = None
         named = _NOTE_NAME.match(found) if found is not None else None
         self.named_life = life_of(named[1].decode()) if named is not None else UNKNOWN
@@ -104,7 +104,7 @@ class BootMark:
         self._is_named = False
         self._slots: dict[LogKey, int] = {}
         self.words = no_note()
-        """Of this run, once it has begun."""
+        """The words of this run's note, once it has begun."""
 
     def lose(self) -> None:
         """Whether noted writes are missing, or that is unknown."""
@@ -187,7 +187,7 @@ class BootMark:
         self.words[_LOG_COUNT] = len(self._slots)  # last: a kill in between leaves no half of an entry
 
     def keep(self) -> None:
-        """Before a clean stop, everything is synced: should not all be aborted yet, the next start does that. Raises
+        """Mark a clean stop, before which everything is synced; the next start aborts what this run has not. Raises
         OSError."""
         if self.may_be_lost:
             self._disk.write_atomically(NAME, UNSETTLED)

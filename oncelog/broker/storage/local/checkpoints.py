@@ -31,7 +31,7 @@ def encode_leader_epochs(entries: Sequence[EpochStart]) -> bytes:
 
 
 def parse_leader_epochs(data: bytes) -> tuple[EpochStart, ...] | None:
-    """None unless `data` is a whole checkpoint whose epochs and offsets both increase."""
+    """Return the entries of a whole checkpoint whose epochs and offsets both increase; None for other `data`."""
     lines = data.decode(errors="replace").splitlines()
     try:
         entries = tuple((int(epoch), int(start)) for epoch, start in map(str.split, lines[2:]))
@@ -47,7 +47,7 @@ def read_checkpoint(disk: Disk, name: str) -> list[tuple[str, int, int]]:
 
 
 def parse_checkpoint(data: bytes) -> list[tuple[str, int, int]] | None:
-    """None unless `data` is a whole checkpoint file."""
+    """Return the entries of a whole checkpoint file; None for other `data`."""
     lines = data.decode(errors="replace").splitlines()
     try:
         if int(lines[0]) != _VERSION or int(lines[1]) != len(lines) - 2:

@@ -79,8 +79,8 @@ class DeferredWork:
     def complete_later(
         self, deferred: Deferred, lookup: Callable[[], T], judge: Callable[[Exception], Exception]
     ) -> Completion[T]:
-        """What `lookup` finds once the work is done, and whatever else it turns out to need; fails with their errors,
-        converted by `judge`."""
+        """Complete with the result of `lookup`, once the work is done and any more that it turns out to need; fail with
+        their errors, converted by `judge`."""
         found: Completion[T] = Completion()
 
         def on_done(done: Completion[None]) -> None:

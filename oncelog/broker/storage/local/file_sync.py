@@ -42,7 +42,7 @@ APPENDS_ON_LOOP = 64
 _RETRY_PAUSE_MS = 100
 _CHECKPOINT_INTERVAL_MS = 10_000
 LARGE_BYTES = 128 * 1024
-"""From here on a sync of the segment costs less than writing the bytes twice."""
+"""The size from which a sync of the segment costs less than writing the bytes twice."""
 
 P = ParamSpec("P")
 RunAll = Callable[[Sequence[Callable[[], None]]], None]
@@ -88,7 +88,7 @@ class Points(Protocol):
 
 
 class _Round:
-    """What one commit makes durable."""
+    """The sections and files that one commit makes durable."""
 
     __slots__ = ("committing", "ends", "error", "is_in_journal", "sections", "targets")
 
@@ -106,7 +106,7 @@ class _Round:
 
 
 class _Checkpoint:
-    """What one checkpoint syncs, and the number of the last frame that it covers."""
+    """The files that one checkpoint syncs, and the number of the last frame that it covers."""
 
     __slots__ = ("is_recorded", "number", "targets")
 
@@ -161,7 +161,7 @@ class FileSync:
         self._is_checkpointing = False
         self._is_checkpoint_wanted = False
         self._ahead: _Round | None = None
-        """What the next round begins with; written to the journal already unless it has sections or targets."""
+        """The beginning of the next round; written to the journal already unless it has sections or targets."""
         self._waiting_round: _Round | None = None
         self._written_in_thread: _Round | None = None
         self._checkpoints = Schedule(clock)

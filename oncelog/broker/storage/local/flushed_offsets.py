@@ -57,15 +57,15 @@ class FlushedOffsets:
         self._lock = threading.Lock()  # the sync thread records while the loop deletes and rewrites
         self._points: dict[LogKey, LogPoints] = {}
         self.life = UNKNOWN
-        """Of the journal that covers what these entries do not; unknown in a file of an earlier version."""
+        """The life of the journal that covers what these entries do not; unknown in a file of an earlier version."""
         self.left_life = UNKNOWN
-        """Of the journal that the run of that life has found: until it begins its own, that one counts."""
+        """The life of the journal that the run of `life` has found, which counts until that run begins its own."""
         self.is_sync_owed = False
         """The next round needs an entry that is written and not synced."""
         is_present = disk.exists(NAME)
         data = disk.read_bytes(NAME) if is_present else b""
         self.problem = self._load(data)
-        """What is wrong with the file, as text; None if nothing is."""
+        """The fault of the file, as text; None if there is none."""
         if not data and any(map(partition_of, disk.list_dir(""))):
             self.problem = "is empty" if is_present else "is missing"
         # Whole: a log without an entry was never synced. Otherwise its entry may be lost.
@@ -160,13 +160,13 @@ class FlushedOffsets:
         return points.synced_offset if points is not None else None
 
     def record_all(self, entries: Iterable[tuple[LogKey, LogPoints]]) -> None:
-        """The same for all of these or none, durably, by a new file. In any thread. Raises OSError."""
+        """Record all of these entries or none, durably, by a new file. In any thread. Raises OSError."""
         with self._lock:
             self._rewrite_with({key: self._latest(key, points) for key, points in entries})
 
     def begin_life(self, life: int, left_life: int, journal_number: int) -> None:
-        """From now on the journal of this life counts, once it has a frame, durably; all frames before this number, of
-        the journal that was left, are covered. Raises OSError, and then nothing has changed."""
+        """Record durably that the journal of this life counts once it has a frame, and that all frames of the journal
+        that was left are covered, before this number. Raises OSError, and then nothing has changed."""
         before = self.life, self.left_life
         self.life, self.left_life = life, left_life
         try:

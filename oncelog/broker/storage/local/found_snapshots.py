@@ -32,9 +32,9 @@ class FoundSnapshots:
         self._report = report
         self.offsets: list[int] = []
         self.sums: dict[int, tuple[int, int]] = {}
-        """What the manifest says of them, by offset."""
+        """The checksums of the snapshots in the manifest, by offset."""
         self.without_batches: dict[int, ProducerStateManager] = {}
-        """The state of those with a bad batches file: one batch per producer."""
+        """The state of snapshots with a bad batches file: one batch per producer."""
         self.remembers_batches = True
         """Unless that, a snapshot has one batch per producer, as in Apache Kafka."""
 

@@ -112,7 +112,7 @@ def _lend(disk: Disk, path: str) -> tuple[str, int]:
 
 
 def forget_images(disk: Disk) -> None:
-    """At a start: nobody will come for an image that was wanted or taken before."""
+    """Delete, at a start, any image that was wanted or taken before it, which is of no more use."""
     with suppress(OSError):
         disk.delete(IMAGE_WANTED)
         disk.delete_tree(IMAGE)

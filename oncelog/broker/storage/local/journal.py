@@ -10,7 +10,7 @@ turns; a file begins with a head, which repeats what the life began with.
 Invariants
 - A frame is durable when `write` returns, and with it those that were written ahead. A torn frame counts as never
   written: all of a round is there, or nothing.
-- Frames are numbered without gaps over both files: a missing one is told apart from the end.
+- Frames are numbered without gaps over both files: a missing one is not taken for the end.
 - A file is overwritten only after `release`: its batches are durable in the segments, and `flushed-offsets` says so.
 - While a journal is in use, what a log has above its durable offset and its frames was never committed.
 - Each frame names the life in which it was written, a random number (`boot_mark.life_of`): generations and numbers are
@@ -34,7 +34,7 @@ _ALIGNMENT = 512
 """Frames begin at multiples of this, so that those behind a damaged one are found."""
 _FIRST_BYTES = 64 * 1024
 _ROOM_BYTES = 1024 * 1024
-"""For `flushed-offsets`, and for the snapshot of thousands of producers."""
+"""The room for `flushed-offsets`, and for the snapshot of thousands of producers."""
 _MAGIC = b"oncejrnl"
 _FRAME = Struct(">8sBQQQI")
 """Magic, kind, life (once the generation of its first file), generation of the file, number of the frame, body size."""
@@ -52,7 +52,7 @@ def synced_span(next_offset: int) -> Span:
 
 
 class LeftOut(NamedTuple):
-    """What a journal carries on of a log that was offline when it was begun."""
+    """The part of a log that a journal carries on, since the log was offline when the journal was begun."""
 
     end_offset: int
     """Everything below it was committed."""
@@ -67,7 +67,7 @@ class LeftOut(NamedTuple):
 
 @dataclass(slots=True)
 class Tail:
-    """What the journal holds of one log."""
+    """The part of the journal that belongs to one log."""
 
     synced_offset: int = 0
     spans: list[Span] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Tail:
     left_out_end: int = -1
     """The log was offline when the journal was begun (`LeftOut`); -1: it was not."""
     uncommitted_from: int | None = None
-    """Of a log that was left out."""
+    """`LeftOut.uncommitted_from` of a log that was left out."""
 
     @property
     def is_left_out(self) -> bool:
@@ -103,7 +103,7 @@ class _Frame(NamedTuple):
 
 @dataclass(slots=True)
 class JournalContents:
-    """What a stop has left."""
+    """The journal as a stop has left it."""
 
     tails: dict[LogKey, Tail] = field(default_factory=dict)
     is_in_use: bool = False
@@ -112,13 +112,13 @@ class JournalContents:
     """It only says what was left out when its use ended."""
     problem: str | None = None
     life: int = UNKNOWN
-    """Of its newest frames."""
+    """The life of its newest frames."""
     lives: tuple[int, ...] = (UNKNOWN, UNKNOWN)
-    """Of the files, whichever count. Unknown: it has no head, and nothing that would count."""
+    """The lives of both files, whichever counts; unknown for a file without a head or anything that would count."""
     generation: int = 0
     first_number: int = 1
     number: int = 1
-    """Of the next frame."""
+    """The number of the next frame."""
     file: int = 0
     """The file to write next: not the newest."""
 
@@ -160,8 +160,8 @@ def read_journal(disk: Disk, accepted: Container[int] | None = None) -> JournalC
 
 
 def _life_of(frames: Sequence[_Frame], later: _Frame | None, generation: int) -> int:
-    """Whose a file is; `generation` is the newest of both. Without a readable head, frames of an older one say nothing:
-    of whichever run the head was, it may have been torn."""
+    """Return the life of a file; `generation` is the newest of both. Without a readable head, frames of an older one
+    prove nothing: the head may have been torn in any run."""
     if frames:
         return frames[0].life
     return later.life if later is not None and later.generation >= generation else UNKNOWN
@@ -230,7 +230,7 @@ class Journal:
         self._slot = found.file
         self._has_found_frames = found.generation > 0
         self.found_life = found.life
-        """Of the newest frames that were found."""
+        """The life of the newest frames that were found."""
         self._life = UNKNOWN
         self._files: list[File] = []
         self._position = 0
@@ -239,7 +239,7 @@ class Journal:
         self._is_other_free = True
         self._last_number_of_other = -1
         self._kind = _ROUND
-        """Of the next round."""
+        """The kind of the next round."""
         self.round_count = 0
         self.words = no_note()
         """Where to note what is written: of the run's note (`boot_mark`), before `begin`."""
@@ -250,7 +250,7 @@ class Journal:
 
     @property
     def last_number(self) -> int:
-        """Of the newest frame."""
+        """The number of the newest frame."""
         return self._number - 1
 
     def make_found_durable(self) -> None:
@@ -268,8 +268,8 @@ class Journal:
         self._files = self._begin(_HEAD, life, left_out)
 
     def retire(self, life: int, left_out: Mapping[LogKey, LeftOut]) -> bool:
-        """The same, but commits go without a journal from now on. Returns whether there are files of no use, to be
-        `remove`d once `flushed-offsets` expects none. Raises OSError."""
+        """Start this life as `begin` does, but let commits do without a journal. Returns whether there are files of no
+        use, to be `remove`d once `flushed-offsets` expects none. Raises OSError."""
         is_present = any(self._disk.exists(name) for name in NAMES)
         if left_out or is_present:
             for file in self._begin(_LAST_HEAD, life, left_out):
@@ -299,8 +299,8 @@ class Journal:
         return files
 
     def carried_frame(self) -> bytes:
-        """What a directory has instead of this journal whose logs are durable but for those left out; empty if none
-        were."""
+        """Return the frame that replaces this journal in a directory whose logs are durable but for those left out;
+        empty if none were."""
         return self._frame(_LAST_HEAD, self._carried) if self._carried else b""
 
     def has_room(self, sections: Sequence[Section]) -> bool:

@@ -6,8 +6,8 @@ each log was committed; that what is of another copy of the directory is kept as
 
 Invariants
 - Nothing is said to be uncommitted because a frame cannot be read, unless that frame may have been torn. After a kill
-  only the frame in flight can be; after a power cut, which leaves no note, a damaged last frame cannot be told from a
-  torn one.
+  only the frame in flight can be; after a power cut, which leaves no note, a damaged last frame cannot be distinguished
+  from a torn one.
 - A journal is judged as a whole before anything is written. Of one that another copy of this directory has written, or
   may have, nothing is put back; it is kept under another name, and a line says what it holds.
 """
@@ -163,7 +163,7 @@ class LeftJournal:
         return points.synced_offset if points is not None else 0
 
     def carried_over(self, key: LogKey) -> LeftOut:
-        """What the next life keeps of a log that is offline."""
+        """Return the part of an offline log that the next life keeps."""
         points, tail = self._flushed.get(*key), self.tail(key) or Tail()
         return LeftOut(tail.end_offset(points), tail.above(points), self.committed_offset(*key))
 

@@ -158,7 +158,7 @@ class LocalLog:
         return self.segments.roll(self.log_end_offset, self._clock.monotonic_ms(), snapshot, is_kept=is_kept)
 
     def _collect(self, segment: Segment, parts: tuple[Buffer, ...], size_bytes: int, next_offset: int) -> None:
-        """For the journal; of a large round nothing is kept, since its files are synced."""
+        """Keep what is appended for the journal; of a large round nothing is kept, since its files are synced."""
         self._span_bytes += size_bytes
         spans = self._spans
         if self._span_bytes > self._file_sync.large_bytes:
@@ -436,7 +436,7 @@ class LocalLog:
         del self.on_damage
 
     def complete_segments(self, producers: ProducerStateManager) -> None:
-        """Before a clean stop: write the active segment's indexes and the producer snapshot, to be synced."""
+        """Write the active segment's indexes and the producer snapshot before a clean stop, to be synced."""
         self._file_sync.dirty[self] = None
         self.segments.complete(self.log_end_offset, encode_snapshot(producers))
 
@@ -461,8 +461,8 @@ class _OpenSpan:
 
 
 def _is_index_full(segment: Segment, index_bytes: int) -> bool:
-    """As in Kafka the index of times counts as well, with one entry kept free for the end of the segment. It has at
-    most as many as that of offsets."""
+    """Return whether an index is full. As in Kafka the index of times counts as well, with one entry kept free for the
+    end of the segment; it has at most as many entries as that of offsets."""
     most_times = index_bytes // TIME_ENTRY.size - 1
     offsets_bytes = segment.index.size_bytes
     return offsets_bytes >= OFFSET_ENTRY_BYTES * most_times and (

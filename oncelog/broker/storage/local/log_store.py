@@ -296,8 +296,8 @@ class LocalLogStore:
             log.segments.serve(self._results)
 
     def _begin_journal(self) -> None:
-        """What this start found is durable now: a journal of its own, or none. Without space it is tried again later
-        (`step`); until then commits sync the files."""
+        """Begin this start's own journal, or none, now that everything it found is durable. Without space this is tried
+        again later (`step`); until then commits sync the files."""
         if self.file_sync.is_journal_settled or self.file_sync.is_committing:
             return
         left_out: dict[LogKey, LeftOut] = {}
@@ -316,7 +316,7 @@ class LocalLogStore:
             self._left.end()
 
     def release(self, topic: str, partition: int, producers: ProducerStateManager) -> Completion[None]:
-        """As a clean stop does it, for one log, and in the sync thread: after a round that may still use its files."""
+        """Release one log as a clean stop does, in the sync thread: after a round that may still use its files."""
         log = self._logs.pop((topic, partition))
         log.detach()
         released: Completion[None] = Completion()

@@ -30,12 +30,12 @@ _NOWHERE = -1
 
 class Origin(NamedTuple):
     lives: frozenset[int] | None
-    """Of a journal of this directory; None: any may be."""
+    """The lives that a journal of this directory may have; None: any."""
     are_offsets_foreign: bool = False
     is_proven: bool = True
-    """No copy has the same."""
+    """No copy of this directory has the same lives."""
     left: frozenset[int] | None = None
-    """What a file may have that is not written yet in this life; None: anything."""
+    """The lives that a file which this life has not written yet may have; None: any."""
 
 
 def find_origin(

@@ -102,7 +102,7 @@ class _OverlayFile:
 
 
 class ReadOnlyNotes:
-    """Those of the directory below: found, and neither made nor deleted."""
+    """The notes of the directory below, which are found, and neither made nor deleted."""
 
     def __init__(self, below: Notes) -> None:
         self._below = below

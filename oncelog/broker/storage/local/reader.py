@@ -103,7 +103,7 @@ def iterate_batches(segments: Segments, from_offset: int, end_offset: int) -> It
 
 
 def replay_pieces(segments: Segments, from_offset: int, end_offset: int) -> Iterator[Batches | Deferred]:
-    """The same in pieces; run a Deferred off the event loop before requesting the next piece."""
+    """Yield the batches of `iterate_batches` in pieces; run a Deferred off the event loop before the next piece."""
     offset = from_offset
     while offset < end_offset and len(segments):
         try:
@@ -187,8 +187,8 @@ def _find_in_batch(segment: Segment, span: BatchSpan, timestamp_ms: int, start_o
 
 
 def _times(segment: Segment, batch: memoryview, start_offset: int) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of each record. A batch that takes long to decode (a kilobyte may hold millions of
-    records), or that nobody can decode, yields its base offset: a reader from there gets every record it
+    """Yield offset and timestamp of each record. A batch that takes long to decode (a kilobyte may hold millions of
+    records), or that cannot be decoded, yields its base offset: a reader from there gets every record it
     asked for."""
     header = read_header(batch)
     beginning = max(header.base_offset, start_offset), header.max_timestamp

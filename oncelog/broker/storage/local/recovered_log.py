@@ -1,4 +1,4 @@
-"""What recovery makes of one partition: the log, or why it is offline, and what an operator is told.
+"""What recovery makes of one partition: the log, or why it is offline, and a report for the operator.
 
 Owns: these values. Does not own: how they are found (`recovery`).
 """
@@ -14,7 +14,7 @@ from oncelog.broker.turns.ports import Disk
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """What recovery found that is of interest to an operator; no lines: nothing to report."""
+    """The findings of recovery that interest an operator; no lines: nothing to report."""
 
     topic: str
     partition: int

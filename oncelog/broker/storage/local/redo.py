@@ -30,11 +30,11 @@ _EPOCH_START, _EPOCH_END = 12, 16
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be done with the spans of one log."""
+    """The comparison of one log's spans with its segments: the spans to write, and any contradiction."""
 
     directory: str
     names: tuple[str, ...] = ()
-    """Of the segments that have spans."""
+    """The names of the segments that have spans."""
     missing: list[Span] = field(default_factory=list)
     is_matched: bool = False
     """A span is in its segment as the journal has it."""

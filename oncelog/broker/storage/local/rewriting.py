@@ -49,7 +49,7 @@ class LocalRewriting:
         return CleanedFile(new, self._config.index_interval_bytes, producers)
 
     def _open_producers(self, segment: Segment) -> set[int]:
-        """From the producer snapshot before `segment`; empty if recovery would not use it."""
+        """Return the open producers by the snapshot before `segment`; empty if recovery would not use it."""
         path = segment.path(SNAPSHOT_SUFFIX)
         try:
             return open_producers(self._disk.read_bytes(path)) if self._disk.exists(path) else set()

@@ -136,7 +136,7 @@ class Segment:
         self.next_offset = next_offset
 
     def serve(self, results: Results) -> None:
-        """From now on the event loop reads this segment: reading bytes not in the page cache raises Deferred."""
+        """Let the event loop read this segment from now on: reading bytes not in the page cache raises Deferred."""
         self.results = results
         self.warm_from = self.size_bytes
 

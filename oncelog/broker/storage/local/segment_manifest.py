@@ -99,7 +99,7 @@ def load_manifest(disk: Disk, directory: str) -> dict[int, ManifestEntry]:
 
 
 def manifest_problem(data: bytes) -> str | None:
-    """What is wrong with a manifest of these bytes: damaged entries, or none at all."""
+    """Return the fault of a manifest of these bytes: damaged entries, or none at all; None if it is whole."""
     if not data:
         return "empty"
     for at in range(0, len(data), _ENTRY_BYTES):

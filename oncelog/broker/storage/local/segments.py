@@ -91,7 +91,7 @@ class Segments:
         return sum(segment.size_bytes for segment in self._list)
 
     def serve(self, results: Results) -> None:
-        """From now on the event loop reads these and all new segments: see `Segment.serve`."""
+        """Let the event loop read these and all new segments from now on: see `Segment.serve`."""
         self.results = results
         for segment in self._list:
             segment.serve(results)

@@ -57,11 +57,11 @@ class FillerRange:
 
 @dataclass(slots=True)
 class FileSurvey:
-    """What one `.log` file should contain after the repair."""
+    """The content that one `.log` file should have after the repair."""
 
     base_offset: int
     size_bytes: int | None
-    """None if the file is missing."""
+    """The size of the file; None if it is missing."""
     parts: list[KeptRange | FillerRange] = field(default_factory=list)
 
     @property

@@ -60,7 +60,7 @@ def swap_in(disk: Disk, directory: str, old: list[Segment], new: Segment) -> lis
 
 
 def complete_swaps(disk: Disk, directory: str) -> list[str]:
-    """At startup: delete unfinished work, complete committed swaps; returns a line for each."""
+    """Delete unfinished work and complete committed swaps, at startup; returns a line for each."""
     lines: list[str] = []
     for name in disk.list_dir(directory):
         if name.endswith(CLEANED_SUFFIX):

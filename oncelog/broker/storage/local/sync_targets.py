@@ -29,26 +29,26 @@ class SyncedLog(Protocol):
         """It has files that should be synced soon, such as a completed segment."""
 
     def take_spans(self) -> list[Span] | None:
-        """What was appended since the last call; None if it is large: to be synced."""
+        """Return the spans appended since the last call; None if they are large: to be synced."""
 
     def demand_sync(self) -> None:
         """Let `take_spans` return None the next time."""
 
     def begin_sync(self) -> "SyncTarget":
-        """What must be synced now."""
+        """Return the files that must be synced now."""
 
     def begin_sync_of_completed(self) -> "SyncTarget | None":
-        """The same without what still grows; None: nothing."""
+        """Return the files that must be synced and grow no more; None if there are none."""
 
     def keep_dirty(self, target: "SyncTarget") -> None:
-        """Its sync has not succeeded: the next one repeats it."""
+        """Let the next sync repeat this one, which has not succeeded."""
 
     def end_sync(self, target: "SyncTarget") -> None:
         """The sync no longer uses any file of this log."""
 
 
 class SyncTarget:
-    """What one log must sync, and the offset up to which that syncs it."""
+    """The files that one log must sync, and the offset up to which that syncs it."""
 
     __slots__ = ("directories", "disk", "error", "files", "log", "synced_offset")
 
