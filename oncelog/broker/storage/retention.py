@@ -20,7 +20,7 @@ class StoredSegment(Protocol):
     next_offset: int
     size_bytes: int
     first_timestamp: int
-    """Of the first batch; -1 if it has none."""
+    """The greatest timestamp of the first batch; -1 without batches."""
     max_timestamp: int
 
 

@@ -15,9 +15,9 @@ from oncelog.protocol.checksum import crc32c
 _SECTION = Struct(">16siqqqqI")
 """Topic id, partition, base offset of the segment, position in it, first offset, next offset, bytes that follow."""
 _CHECKSUMS = Struct(">II")
-"""CRC-32C of what is said of a section, and of its batches."""
+"""CRC-32C of the fields of a section, and of its batches."""
 SECTION_BYTES = _SECTION.size
-"""Of a section beside its batches."""
+"""The size of a section without its batches."""
 
 LogKey = tuple[UUID, int]
 """Topic id and partition number: unlike a name, never used again."""
@@ -59,7 +59,7 @@ def decode_sections(body: memoryview) -> Iterator[Section]:
 
 
 def encode_checked(sections: Iterable[Section]) -> bytes:
-    """The same with checksums, for a journal whose medium has none."""
+    """Encode sections with checksums, for a journal whose medium has none."""
     parts: list[Buffer] = []
     for section in sections:
         encoded = encode_sections([section])
@@ -68,7 +68,8 @@ def encode_checked(sections: Iterable[Section]) -> bytes:
 
 
 def decode_checked(body: memoryview) -> Iterator[tuple[LogKey, Span | None]]:
-    """None stands for batches that are not what was written. Raises ValueError if it cannot be said whose they are."""
+    """Decode sections and their checksums; None stands for batches that differ from those written. Raises
+    ValueError if it is unknown whose batches they are."""
     at = 0
     while at < len(body):
         start = at + _CHECKSUMS.size

@@ -40,7 +40,7 @@ class TransactionIndex:
         )
 
     def between(self, from_offset: int, to_offset: int) -> "TransactionIndex":
-        """Those whose markers are in [from_offset, to_offset)."""
+        """Return the transactions whose markers are in [from_offset, to_offset)."""
         part = TransactionIndex()
         slots = range(bisect_left(self._last_offsets, from_offset), bisect_left(self._last_offsets, to_offset))
         for slot in slots:

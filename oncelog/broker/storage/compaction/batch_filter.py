@@ -25,7 +25,7 @@ from oncelog.protocol.records.record import Record, encode_record
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What is retained of a batch."""
+    """The part of a batch that is retained."""
 
     data: bytes | memoryview
     record_count: int
@@ -34,14 +34,14 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class KnownProducer:
-    """What the partition knows about a producer: its epoch and the last offsets of its last batches."""
+    """The state of a producer in the partition: its epoch and the last offsets of its last batches."""
 
     producer_epoch: int
     last_offsets: frozenset[int]
 
 
 def known_producers(producer_state: ProducerStateManager) -> dict[int, KnownProducer]:
-    """By producer id, at this moment."""
+    """Return each producer as the partition knows it now, by producer id."""
     return {
         state.producer_id: KnownProducer(state.producer_epoch, frozenset(batch.last_offset for batch in state.batches))
         for state in producer_state.producers()
@@ -59,7 +59,7 @@ class BatchFilter:
     delete_retention_ms: int
 
     def prepare(self, header: BatchHeader, batch: memoryview) -> Remainder | None:
-        """What is retained of `batch`; None if nothing is. Raises ProtocolError if the batch is damaged."""
+        """Return the part of `batch` that is retained, if any. Raises ProtocolError if the batch is damaged."""
         is_unneeded_marker = False
         if header.is_control:
             is_unneeded_marker = self._is_unneeded(header)

@@ -30,7 +30,7 @@ _PAUSE_MS = 2
 
 
 class CleanableLog(Protocol):
-    """What a store has of a candidate for compaction: a list of segments."""
+    """A candidate for compaction, as its store holds it: a list of segments."""
 
     is_closed: bool
 
@@ -59,7 +59,7 @@ class CompactionSettings:
     on_problem: Callable[[str], None]
     """Called for a log that cannot be compacted, or not all of it."""
     replayed_topics: Collection[str] = ()
-    """Those whose logs a start replays before it can serve."""
+    """Topics whose logs a start replays before it can serve."""
     replayed_bytes: int = 256 * 1024
     """How much of such a log may be in the segment that is appended to, which is not compacted, while that is more than
     is in the others. A start replays a few thousand records of it, in some 10 ms."""

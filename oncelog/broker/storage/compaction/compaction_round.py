@@ -34,13 +34,13 @@ class CompactedSegment(StoredSegment, Protocol):
 
 
 class Output(Protocol):
-    """What is left of a group of segments; readers do not see it yet."""
+    """The rewritten group of segments, which readers do not see yet."""
 
     transaction_index: TransactionIndex
 
     @property
     def open_producers(self) -> Collection[int]:
-        """Those with a transaction open where it begins, if a start may begin there."""
+        """The producers with a transaction open where it begins, if a start may begin there."""
 
     def append(self, batch: bytes, next_offset: int, timestamp: int, /) -> Slice:
         """Add a batch whose greatest timestamp is `timestamp`; returns what must end before the next one. Raises
@@ -56,7 +56,7 @@ class Rewriting(Protocol[SegmentT, OutputT]):
     a later round should try again."""
 
     def prepare(self) -> Slice:
-        """What must end before the round reads anything."""
+        """Return the work that must end before the round reads anything."""
 
     @property
     def segments(self) -> Sequence[SegmentT]: ...

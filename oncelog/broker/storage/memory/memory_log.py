@@ -22,7 +22,7 @@ from oncelog.protocol.records.record import decode_records
 
 _REPLAYED_BATCHES = 100
 _BYTES_A_BATCH = 160
-"""Of memory, beside its own."""
+"""The memory that a batch takes beside its own bytes."""
 _MAX_SEARCHED_BYTES = 8 * 1024 * 1024
 
 
@@ -87,7 +87,7 @@ class MemorySegment:
         return self.positions[slot] if slot < len(self.positions) else self.size_bytes
 
     def slot_of(self, offset: int) -> int:
-        """Which batch holds `offset`, or, in a gap, the next one."""
+        """The slot of the batch that holds `offset`, or, in a gap, of the next one."""
         return bisect_right(self.ends, offset)
 
     def batch(self, slot: int) -> bytes:
@@ -158,10 +158,10 @@ class MemoryLog:
         self.is_closed = False
 
     def attach(self, on_damage: Callable[[str], None]) -> None:
-        """What is in memory is never found damaged."""
+        """Drop `on_damage`: batches in memory are never found damaged."""
 
     def on_offline(self) -> None:
-        """Nor does it go offline."""
+        """Do nothing: a log in memory does not go offline."""
 
     @property
     def size_bytes(self) -> int:

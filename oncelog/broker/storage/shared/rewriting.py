@@ -61,7 +61,7 @@ class SharedRewriting:
 
 
 class WrittenAside:
-    """What is left of a group of segments, chunk by chunk; it is the segment of them all."""
+    """One segment in the place of a group of segments, written chunk by chunk."""
 
     def __init__(self, log: SharedLog, first: SharedSegment, aside: Aside) -> None:
         self.base_offset = first.base_offset
