@@ -265,7 +265,7 @@ class SessionBatch(Sequence[Record[K, V]], Generic[K, V, OutK, OutV]):
         self._moved: dict[TopicPartition, OffsetAndMetadata] = {}
         """The offsets in this transaction."""
         self._fence: ProducerFenced | None = None
-        """What answered the commit, if its outcome has to be found in the group's offsets."""
+        """The error that answered the commit, if its outcome has to be found in the group's offsets."""
         self._is_asked = False
         """The session has called commit()."""
         self.has_ended = False

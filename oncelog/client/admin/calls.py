@@ -94,14 +94,14 @@ async def require_topics(cluster: Cluster, names: Collection[str], deadline: Dea
 async def raise_for_topic(
     cluster: Cluster, code: int, name: str | None, message: str | None, deadline: Deadline
 ) -> None:
-    """As `raise_for`; for a topic that does not exist, UnknownTopic with the names that it may have been."""
+    """Raise as `raise_for`; for a topic that does not exist, UnknownTopic with the names that it may have been."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name is not None:
         raise await cluster.unknown_topic(name, deadline)
     raise_for(code, message or "" if name is None else f"topic {name!r}: {message or ''}")
 
 
 def raise_for_group(code: int, about: str) -> None:
-    """As `raise_for`, but an error about a group in use is never retried: the caller has to stop the group."""
+    """Raise as `raise_for`, but never retry an error about a group in use: the caller has to stop the group."""
     if code in _HAS_MEMBERS:
         raise ConfigError(f"{about} has members", code=ErrorCode(code), hint="stop its consumers first")
     raise_for(code, about)

@@ -199,7 +199,7 @@ def _classic_member(member: DescribedGroupMember, is_consumers: bool) -> MemberD
 
 
 async def list_lag(cluster: Cluster, group_id: str, deadline: Deadline) -> list[PartitionLag]:
-    """Of each partition that the group has an offset of or reads now, sorted."""
+    """Return the lag of each partition that the group has an offset of or reads now, sorted."""
     from oncelog.client.wire import offsets  # which the other requests do not need
 
     members = await _readers(cluster, group_id, deadline)

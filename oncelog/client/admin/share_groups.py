@@ -124,7 +124,7 @@ def _member(member: Member) -> ShareMemberDescription:
 async def list_offsets(
     cluster: Cluster, group_id: str, partitions: Sequence[TopicPartition] | None, deadline: Deadline
 ) -> dict[TopicPartition, SharePartitionOffset]:
-    """Of these partitions, or of all that the group has read or is to read, sorted."""
+    """Return the offsets of these partitions, or of all that the group has read or is to read, sorted."""
     named = None
     if partitions is not None:
         named = [

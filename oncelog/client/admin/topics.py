@@ -82,7 +82,7 @@ async def delete(cluster: Cluster, names: Sequence[str], deadline: Deadline) -> 
 
 
 async def describe(cluster: Cluster, names: Sequence[str], deadline: Deadline) -> list[TopicDescription]:
-    """Of these topics, or all; in the order of the names, or of the response."""
+    """Return the descriptions of these topics, or all; in the order of the names, or of the response."""
     check_each("describe_topics", names, str)
     response = await cluster.refresh(names or None, deadline)
     found = {topic.name: topic for topic in response.topics if topic.name is not None}

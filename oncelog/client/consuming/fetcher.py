@@ -161,8 +161,8 @@ class Fetcher:
             self.partitions[topic_partition] = self.partitions.pop(topic_partition)
 
     def _ask_ahead(self) -> None:
-        """Some records are here, or taken. If there are more, they are asked for at once: whoever decodes these lets
-        the loop do nothing meanwhile, and the broker can work. If not, in the loop's next turn: a seek or a pause until
+        """Some records are here, or taken. If there are more, they are asked for at once: decoding these keeps the loop
+        busy, and the broker can work meanwhile. If not, in the loop's next turn: a seek or a pause until
         then still counts for the long poll that follows."""
         committed = self._reads_committed
         for state in self.partitions.values():

@@ -64,10 +64,10 @@ class PartitionState:
         self.out_of_range = False
         self.muted_until_s = 0.0
         self.preferred_node = -1
-        """A replica that the leader told to read from (KIP-392); -1 is the leader itself."""
+        """The replica that the leader prefers for reads (KIP-392); -1 is the leader itself."""
         self.preferred_until_s = 0.0
         self.error: KafkaError | None = None
-        """What the last Fetch met, behind the chunks; nothing more is fetched until it is raised."""
+        """The error of the last Fetch, behind the chunks; nothing more is fetched until it is raised."""
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1

@@ -32,7 +32,7 @@ LEAVING_EPOCH = -1
 _FENCED = frozenset((ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID))
 
 Report = tuple[Any, ...]
-"""What a member reports when it changes: the partitions that it owns, or the topics that it wants."""
+"""The report of a member when it changes: the partitions that it owns, or the topics that it wants."""
 
 
 class Member(Protocol):
@@ -65,7 +65,7 @@ class HeartbeatSettings:
     """How long to look for the topics before the first heartbeat."""
     leaving_epoch: int = LEAVING_EPOCH
     disabled_hint: str = ""
-    """What to do about a coordinator in which this type of group is switched off."""
+    """The advice about a coordinator in which this type of group is switched off."""
 
 
 class Heartbeats:

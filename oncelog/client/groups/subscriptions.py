@@ -27,7 +27,7 @@ _COOPERATIVE_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What one member wants and has. `generation_id` is that of the assignment which gave it `owned`."""
+    """The topics and the partitions of a member. `generation_id` is that of the assignment which gave it `owned`."""
 
     topics: Sequence[str]
     owned: Sequence[TopicPartition] = ()

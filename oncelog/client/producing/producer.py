@@ -404,7 +404,7 @@ class Producer(Generic[K, V]):
         return self._transactional()
 
     def _transactional(self) -> TransactionManager:
-        """For calls that ask for nothing yet: the blocking client makes them in its program's thread."""
+        """Return the manager, for calls that send nothing: the blocking client makes them in the program's thread."""
         if self._sender is None or self._closed:
             raise self._not_open()
         if self._manager is None:

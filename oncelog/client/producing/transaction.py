@@ -34,7 +34,7 @@ class HasGroupMetadata(Protocol):
 
 
 class Sends(Protocol[KeyT, ValueT]):
-    """What a transaction needs of its producer, which is built upon it."""
+    """The producer of a transaction, as the transaction needs it; the producer is built upon transactions."""
 
     async def send(
         self, topic: str, value: ValueT | None = None, **options: Unpack[RecordOptions[KeyT]]

@@ -86,7 +86,7 @@ class TransactionManager:
         self._explained: KafkaError | None = None
         self._began_at_s = 0.0
         self.begun_count = 0
-        """How many transactions have begun: tells a waiting record whether its own is still open."""
+        """How many transactions have begun: shows a waiting record whether its own is still open."""
 
     # --- SendGate -----------------------------------------------------------------------------------------------------
 

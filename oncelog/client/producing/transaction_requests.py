@@ -197,8 +197,8 @@ class TransactionRequests:
 
 
 def refusal(code: int, *, commit_unknown: bool = False) -> KafkaError:
-    """What a coordinator's error code means to the producer: it is fenced, or this transaction has failed, or it is an
-    error for good."""
+    """Return the error of a coordinator's code for the producer: it is fenced, or this transaction has failed, or the
+    error is for good."""
     error = error_for(code)
     if code in _FENCED:
         return ProducerFenced(code=error.code, commit_unknown=commit_unknown)

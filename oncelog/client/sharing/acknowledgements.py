@@ -39,7 +39,7 @@ class Acknowledgements:
         self.origin = origin
         self.types = types
         self.deadline = deadline
-        """Until when they are sent again after a transient error."""
+        """The time until which they are sent again after a transient error."""
         self.outcome: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
 
     @property

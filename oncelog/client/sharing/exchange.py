@@ -1,6 +1,6 @@
 """Requests to the leaders of partitions: for records, and with what is acknowledged.
 
-Owns: when which node is asked and told, one request in flight per node, sessions, retries, outcomes. Does not own:
+Owns: when each node gets requests, one request in flight per node, sessions, retries, outcomes. Does not own:
 which partitions (`membership`), what becomes of records that are here (`handing_out`), the layout of requests
 (`requests`).
 Invariants
@@ -82,9 +82,9 @@ class _Node:
         """The number of the last ShareFetch; the node with the lowest is the next one."""
         self.muted_until_s = 0.0
         self.alone: list[Acknowledgements] = []
-        """What is sent as soon as the node is free."""
+        """Acknowledgements that are sent as soon as the node is free."""
         self.with_fetch: list[Acknowledgements] = []
-        """What the next ShareFetch carries."""
+        """Acknowledgements that the next ShareFetch carries."""
 
 
 class Exchange:

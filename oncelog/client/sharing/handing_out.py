@@ -46,7 +46,7 @@ class HandingOut(Generic[K, V]):
         self._ahead: deque[tuple[Origin, Record, int]] = deque()
         """Records that are here and not returned, each with its delivery count."""
         self._next_error: KafkaError | None = None
-        """What is raised when nothing is ahead any more."""
+        """The error that is raised when nothing is ahead any more."""
         self._commits: set[asyncio.Task[None]] = set()
         self._is_polling = False
         self._is_closing = False
@@ -101,7 +101,7 @@ class HandingOut(Generic[K, V]):
         self.exchange.raise_error()
 
     def _close_books(self) -> None:
-        """Accept what was returned, or refuse to go on without the program's word."""
+        """Accept the returned records; raise an error if the program has to acknowledge them itself."""
         if not self._is_explicit:
             self._in_flight.accept_all()
         elif count := self._in_flight.unacknowledged_count:
@@ -115,7 +115,7 @@ class HandingOut(Generic[K, V]):
         self._fill()
         if self._ahead:
             return True
-        # Gaps, and what could not be read: nobody waits to say anything of it.
+        # Gaps, and what could not be read: the program has no say about them.
         self.exchange.acknowledge(self._in_flight.take(Deadline.after(self._api_timeout_ms)))
         if self._next_error is not None:
             error, self._next_error = self._next_error, None

@@ -27,9 +27,9 @@ class Piece(NamedTuple):
     """The acquired part of one batch."""
 
     records: list[tuple[Record, int]]
-    """Each with its delivery count."""
+    """Records, each with its delivery count."""
     types: dict[int, int]
-    """By offset, what is acknowledged without the program: gaps, and records that it cannot get."""
+    """The types, by offset, of what is acknowledged without the program: gaps, and records that it cannot get."""
     error: CorruptBatch | None = None
 
 

@@ -2,7 +2,7 @@
 
 Owns: the text. Does not own: names, types, defaults and meanings, which are the fields of the settings and the strings
 below them; the pages of the documentation are made of the same. Invariant: nothing here is loaded, and no source read,
-before somebody looks at the documentation of a client (`option_values.Documentation`).
+before someone looks at the documentation of a client (`option_values.Documentation`).
 """
 
 import ast
@@ -14,7 +14,7 @@ from textwrap import indent, wrap
 from typing import Any, NamedTuple
 
 _WIDTH = 92
-"""Of a meaning: `help` indents by a dozen columns."""
+"""The width of a meaning: `help` indents by a dozen columns."""
 _SIZES = frozenset(("batch_size", "buffer_memory", "max_request_size"))
 """Options in bytes whose names do not say so."""
 

@@ -36,7 +36,7 @@ class Deadline:
 
     @property
     def remaining_ms(self) -> int:
-        """For the timeout in a request: how long the broker may take."""
+        """The time that the broker may take, for the timeout in a request."""
         return int(self.remaining_s * 1000)
 
     @property

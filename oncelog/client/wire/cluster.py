@@ -285,7 +285,7 @@ class Cluster:
         return [await self.topic(name, deadline) for name in wanted]
 
     async def partitions_of(self, places: Collection[TopicPartition], deadline: Deadline) -> None:
-        """Until these partitions are known, some of which may be newer than what is cached."""
+        """Wait until these partitions are known, some of which may be newer than what is cached."""
         while True:
             await self.topics_of((each.topic for each in places), deadline)
             stale = self.metadata.lacking(places)

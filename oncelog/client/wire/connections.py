@@ -40,7 +40,7 @@ class Purpose(Enum):
     COORDINATOR = "coordinator"
     JOIN = "join"
     BOOTSTRAP = "bootstrap"
-    """What any node can answer, while no other connection is open."""
+    """Requests that any node can answer, while no other connection is open."""
 
 
 _ANY = (-1, Purpose.BOOTSTRAP)
@@ -70,7 +70,7 @@ class Connections:
         self._transports: dict[tuple[int, Purpose], Transport] = {}
         self._connecting: dict[tuple[int, Purpose], asyncio.Task[Transport]] = {}
         self.answered_by: dict[ApiKey, str] = {}
-        """By API that any node may answer: the address that did so last."""
+        """The address that answered last, by API that any node may answer."""
         self._doubted: list[str] = []
         """Addresses, the newest doubt at the end; there is always another."""
         self._unreachable: set[tuple[str, int]] = set()
@@ -112,7 +112,7 @@ class Connections:
         return met[-1] if met else f"no connection to {named} in time"
 
     def obstacle(self, node_id: int) -> KafkaError | None:
-        """What keeps requests from the node, if no connection to it can be made; of an unknown node, from any."""
+        """Return the error that keeps requests from the node, if any; of an unknown node, the newest of all nodes."""
         address = self._metadata.nodes.get(node_id)
         return self._failures.get(address) if address else next(reversed(self._failures.values()), None)
 

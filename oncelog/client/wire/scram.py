@@ -51,7 +51,7 @@ class ScramExchange:
         self._hash_name, self._passwords, self._nonce = hash_name, passwords, nonce
         self._bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}{_TOKEN if is_token else ''}"
         self._signature: bytes | None = None
-        """What the broker's last message must contain."""
+        """The signature that the broker's last message must contain."""
 
     def first(self) -> bytes:
         return (_NO_BINDING + self._bare).encode()
