@@ -36,7 +36,7 @@ _SETTINGS = (
     ((".hours",), _DURATION, "hours", 3_600_000),
     ((".bytes", ".buffer.size", ".receive.size", "_byte_rate"), _SIZE, "bytes", 1),
 )
-"""By the end of a name: what the setting measures, and the unit in which it is stored."""
+"""The measure of a setting and the unit in which it is stored, by the end of its name."""
 
 _STEPS_MS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "min"), (60_000, "min", 1_000, "s"))
 
