@@ -64,7 +64,7 @@ class NotFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command shows: `nothing` is said instead of an empty table, `hint` below a full one; neither in JSON.
+    """The result of a command: `nothing` is said instead of an empty table, `hint` below a full one; neither in JSON.
     `ends_in_prose`: the last column has sentences; `gives_way`: the columns that a narrow terminal shortens first. With
     a `failure`, which is said on standard error, the value is what was done before. `in_table`: a row as people read
     it, where the names of its columns do not say what their numbers are."""
@@ -84,7 +84,7 @@ Shown = list[Row] | Row | Answer | None
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a command works with: an open Admin, and what it needs to open clients of its own."""
+    """An open Admin for a command, and what it needs to open clients of its own."""
 
     admin: "Admin"
     bootstrap: str
@@ -342,7 +342,7 @@ _BROKEN_PIPE_S = 1.0
 
 
 def _when_pipe_breaks(call: Callable[[], object]) -> None:
-    """Call it once nobody reads standard output any more, if that is a pipe: selectors report its end as readable."""
+    """Call it once the reader of standard output is gone, if that is a pipe: selectors report its end as readable."""
     import asyncio
     import os
     import stat

@@ -43,7 +43,7 @@ _SHARE_COORDINATOR = (
     (SHARE_GROUP_STATE, "share.coordinator.state.topic.replication.factor"),
     (SHARE_GROUP_STATE, "share.coordinator.state.topic.min.isr"),
 )
-"""Of a cluster without share groups, which waits for nothing, Kafka's defaults for them are not wrong."""
+"""Settings of share groups. In a cluster without such groups, where nothing waits, Kafka's defaults are not wrong."""
 _SYNC_COUNT = 50
 _SLOW_SYNC_MS = 20.0
 """The time of a sync that is slow: a producer that waits for each record then writes fewer than 50 a second. An SSD

@@ -155,6 +155,6 @@ def next_steps(config_file: Path, data_dir: Path, user: str) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """As systemd reads it: a % begins a specifier, a $ a variable."""
+    """Quote a word as systemd reads it: a % begins a specifier, a $ a variable."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"' if re.search(r"[\s\"'\\;]", word) else escaped

@@ -26,7 +26,7 @@ _LINES_AT_ONCE = 1_000
 _LEAST_PROSE = 30
 """The least columns of a terminal for sentences; with less they begin on a line of their own."""
 _LEAST_CELL, _LEAST_HEADING = 12, 7
-"""The least widths of cells and headings: enough to tell one name from the next, and to know which column it is."""
+"""The least widths of cells and headings: enough to distinguish one name from the next, and to know the column."""
 _SHORT_HEADINGS = {
     "committed_offset": "committed",
     "coordinator_epoch": "c_epoch",
@@ -239,7 +239,7 @@ _UNITS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("_bytes", "", size_text),
     ("bytes", "size", size_text),
 )
-"""By the end of a name in JSON: the end of its heading, and how people read the numbers."""
+"""The end of a heading, and how people read its numbers, by the end of a name in JSON."""
 
 
 def _heading(name: str) -> str:

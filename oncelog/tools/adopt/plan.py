@@ -48,7 +48,7 @@ _SUFFIXES = {
 
 
 class Fate(Enum):
-    """What is done with a part of the cluster."""
+    """The fate of a part of the cluster."""
 
     KEPT = "kept"
     LEFT = "left"

@@ -206,7 +206,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _problems(data_dir: Path) -> list[str]:
-    """What a start would find that is not whole."""
+    """Return the damage that a start would find, a line each."""
     from oncelog.broker.system.disk import RealDisk
     from oncelog.protocol.errors import KafkaError
     from oncelog.tools.log.check import NoDataDirectory, examine

@@ -104,7 +104,7 @@ def owner_of(backup: HeldDirectory, directory: HeldDirectory | None) -> tuple[in
 
 
 def finish(target: HeldDirectory, owner: tuple[int, int] | None) -> None:
-    """From now on it can be served, by its owner. Raises OSError."""
+    """Let the directory be served from now on, by its owner. Raises OSError."""
     if owner is not None:
         target.give(owner)
         target.give_itself(owner)

@@ -44,7 +44,7 @@ class Step:
     partitions: dict[str, list[str]]
     """The contents of the partitions, on disk: records and markers."""
     committed: list[str] | None
-    """What a read_committed consumer reads; None while no broker runs."""
+    """The records that a read_committed consumer reads; None while no broker runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ _COLOURS = {
 
 
 _LETTERS = {"plain": ".", "open": "O", "committed": "C", "aborted": "A"}
-"""As `oncelog log map` has them."""
+"""The letters that `oncelog log map` has."""
 
 
 def draw(scenes: list[Scene], console: Any) -> None:

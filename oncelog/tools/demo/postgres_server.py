@@ -29,7 +29,7 @@ _SETTINGS: Mapping[str, str] = {
     "shared_buffers": "32MB",
     "log_min_messages": "warning",
 }
-"""What the outbox needs, and little memory; the rest is PostgreSQL's own, fsync and synchronous_commit too."""
+"""Settings for the outbox, and little memory; the rest is PostgreSQL's own, fsync and synchronous_commit too."""
 
 
 class PostgresServer:

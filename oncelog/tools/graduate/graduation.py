@@ -69,7 +69,7 @@ class Report:
     stored_settings_left: Sequence[str]
     """Settings of topics, brokers and groups in the metadata log that have no meaning in Kafka."""
     by_hand: Sequence[str]
-    """What a person has to do, as sentences."""
+    """The steps that a person has to do, as sentences."""
 
     def count(self, role: Role) -> tuple[int, int]:
         """Return the number of files of a role, and their bytes."""

@@ -41,7 +41,7 @@ class NoDataDirectory(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a start would do with one partition."""
+    """The state of one partition as a start would find it, and what that would do with it."""
 
     topic: str
     partition: int

@@ -18,7 +18,7 @@ _BLUE, _GREEN, _RED, _GREY = "#3b7dd8", "#2f9e6e", "#d64545", "#9aa5b1"
 _LEFT, _WIDTH, _ROW = 70, 860, 22
 _MOST_DRAWN = 200
 _LONG = 4
-"""Of how many medians a batch is too long for the scale: the first one is, when Spark has yet to load everything."""
+"""How many medians make a batch too long for the scale. The first one is, while Spark loads everything."""
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2933; background: #fbfbf9; margin: 2rem auto;
        max-width: 1340px; padding: 0 1rem }

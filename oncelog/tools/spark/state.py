@@ -32,11 +32,11 @@ class State:
     """The newest batch that Spark noted as done."""
     marker: Marker | None
     next_start: str
-    """What the next start of the query does, as a sentence."""
+    """The step that the next start of the query takes, as a sentence."""
     is_consistent: bool
     """False if the next start is refused."""
     waiting: tuple[Waiting, ...] | None
-    """What waits behind open transactions in the topics that the query reads; None where that is not known."""
+    """The records behind open transactions in the topics that the query reads; None where they are unknown."""
 
 
 def asking(security: SecurityOptions) -> AdminOptions:

@@ -32,7 +32,7 @@ STATEMENTS = """begin;
   update accounts set cents = cents + 1250 where account = 7;
   select oncelog.produce('transfers', '3', '{"number": 41, "source": 3, "target": 7, "cents": 1250}');
 commit;  -- or rollback, one in eight"""
-"""What a transfer is, for people."""
+"""The statements of a transfer, for people."""
 
 
 class Bank:
@@ -43,9 +43,9 @@ class Bank:
         self._random = random.Random(seed)
         self._numbers = count(1)
         self.committed_count = 0
-        """Of those that the writers know."""
+        """The number of committed transfers that the writers know."""
         self.last_number = 0
-        """Of the transfer that was committed last, as far as they know."""
+        """The number of the transfer that was committed last, as far as the writers know."""
         self.rolled_back_count = 0
 
     @asynccontextmanager

@@ -33,7 +33,7 @@ _LEAST_S, _MOST_S = 0.1, 0.7
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What the bank did meanwhile."""
+    """The transfers of the bank during one act."""
 
     title: str
     committed: int

@@ -18,7 +18,7 @@ class Tally:
     wrong_accounts: int | None
     """Accounts whose balance is another than the bank's; None where there are none."""
     wrong_cents: int | None
-    """By how much, all together."""
+    """The sum of the differences of those balances; None where there are none."""
 
     @property
     def is_exact(self) -> bool:

@@ -54,7 +54,7 @@ _TWO_SHORTS, _SHORT_AND_INT = Struct(">hh"), Struct(">hi")
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Which parts of a log are shown."""
+    """The parts of a log that are shown."""
 
     decode: Decode
     is_deep: bool = False

@@ -69,8 +69,8 @@ def read_map_of(
     snapshot: bytes,
     on_progress: Callable[[int], None] | None = None,
 ) -> PartitionMap:
-    """The same of segments, each given by its base offset and how it is opened. `snapshot` has the producers before the
-    first one. Raises OSError."""
+    """Read every batch of segments, each given by its base offset and how it is opened. `snapshot` has the producers
+    before the first one. Raises OSError."""
     reader = _Reader(PartitionMap(topic, partition, points), on_progress)
     reader.begin(snapshot)
     next_bases = [*(base_offset for base_offset, _ in segments[1:]), None]

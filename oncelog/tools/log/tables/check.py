@@ -54,7 +54,7 @@ class _Examiner:
     def run(self) -> Examination:
         self._examine(METADATA)
         if self._examination.damaged:
-            return self._examination  # without it nobody knows what the others are
+            return self._examination  # without it the other logs are unknown
         state = self._content.metadata()
         self._examination.findings[0] = self._examination.findings[0].with_notes(self._content.metadata_lines)
         for place in self._content.places(state):
@@ -177,7 +177,7 @@ class Walk:
             self._lose(row.next_offset, where, 0, "its checksum does not match, though each batch is valid")
 
     def on_tail(self, segment: TableSegment) -> None:
-        """What the journal has of a segment."""
+        """Check the part of a segment that the journal has."""
         self._expect(self._row_offset, "the catalogue", "no chunk holds them")
         if self._is_first:
             self._next_offset = min(self._next_offset, segment.base_offset)

@@ -79,7 +79,7 @@ class TablesContent:
         self._statements = Statements(only_read, loop, clock)
         found = at_once(find(self._statements, _NO_EPOCH))
         self.problems = only_read.problems
-        """What is wrong with the journal."""
+        """The faults of the journal."""
         self.found = dict(found.logs)
         self.blobs = dict(found.blobs)
         self.trimmed = only_read.trimmed
@@ -98,11 +98,11 @@ class TablesContent:
         self._logs = LogManager(self._store, Rounds(loop, self._store), NoListener(), clock)
         self._config, _ = load_config()
         self.metadata_lines: tuple[str, ...] = ()
-        """What a start would report about the snapshots of the metadata log."""
+        """The lines that a start would report about the snapshots of the metadata log."""
 
     @property
     def size_bytes(self) -> int:
-        """Of all chunks."""
+        """The size of all chunks."""
         return sum(row.size_bytes for found in self.found.values() for row in found.chunks)
 
     def metadata(self) -> ClusterState:
@@ -123,7 +123,7 @@ class TablesContent:
         return sorted(places, key=lambda place: place.name)
 
     def unknown(self, state: ClusterState) -> list[str]:
-        """What there is of topics that the metadata log does not know."""
+        """Return the partitions of topics that the metadata log does not know, sorted."""
         known = {METADATA_TOPIC_ID, *state.topics_by_id, *state.removed}
         return sorted(
             f"{found.row.topic if found.row is not None else topic_id}-{partition}"
@@ -132,7 +132,7 @@ class TablesContent:
         )
 
     def kept_beside(self) -> list[str]:
-        """What is a file beside the logs, by path: snapshots of the metadata log, and the login secret."""
+        """Return the paths of files beside the logs: snapshots of the metadata log, and the login secret."""
         folder = f"{METADATA.name}/"
         return [path for path in sorted(self.blobs) if path == LOGIN_SECRET or path.startswith(folder)]
 
@@ -140,7 +140,7 @@ class TablesContent:
         return at_once(self._logs.open(place.topic, place.partition, place.topic_id, place.config))
 
     def segments_of(self, log: PartitionLog) -> "list[TableSegment]":
-        """Of a log that is offline all that its rows tell, without producers and transactions."""
+        """Return the segments of a log; if it is offline, as its rows have them, without producers and transactions."""
         found = self.found.get((log.topic_id, log.partition), FoundLog())
         journal = _journal_of(found, log.log_start_offset)
         if log.offline_error is None and isinstance(log.stored, SharedLog):
@@ -223,7 +223,7 @@ class TableSegment:
 
 
 def _journal_of(found: FoundLog, start_offset: int) -> defaultdict[int, list[memoryview]]:
-    """The batches that are in no chunk, by the base of their segment, as far as they can be told apart."""
+    """The batches that are in no chunk, by the base of their segment, as far as they can be distinguished."""
     in_chunks = found.row.next_offset if found.row is not None else 0
     journal: defaultdict[int, list[memoryview]] = defaultdict(list)
     for span in found.spans:

@@ -174,7 +174,7 @@ class _Filling:
 
 
 def _epochs_of(log: PartitionLog) -> Sequence[EpochStart]:
-    """As recovery would leave them; of an empty log the last one that had records."""
+    """Return the epochs as recovery would leave them; of an empty log the last one that had records."""
     epochs = LeaderEpochs(log.epochs.entries)
     epochs.truncate_end(log.log_end_offset)
     if log.log_start_offset == log.log_end_offset:
@@ -209,8 +209,8 @@ def add_open(
     at_end: ProducerStateManager,
     aborted: Sequence[AbortedEntry],
 ) -> None:
-    """Open the transactions that were open at the base of the segment, and whose beginning is gone: who goes on from
-    there must not take the marker of one for obsolete."""
+    """Open the transactions that were open at the base of the segment, and whose beginning is gone: a compaction
+    that begins there must not take the marker of one for obsolete."""
     missing = sorted(segment.open_producers - state.open_producers())
     taken = {producer.current_transaction_first_offset for producer in state.producers()}
     free = (offset for offset in range(segment.base_offset - 1, -1, -1) if offset not in taken)

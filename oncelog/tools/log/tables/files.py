@@ -47,7 +47,7 @@ class PartitionFiles:
         return encode_snapshot(state).rows
 
     def files(self) -> dict[str, Callable[[], SegmentFile]]:
-        """By name: the segments, aborted transactions, and the producers at the end."""
+        """Return the segments, aborted transactions, and the producers at the end, by name of file."""
         found: dict[str, Callable[[], SegmentFile]] = {}
         for segment in self._segments:
             found[file_name(segment.base_offset, LOG_SUFFIX)] = partial(_Segment, self._content, segment)

@@ -37,7 +37,7 @@ from oncelog.tools.log.stopped_directory import NoLoop, StoppedDirectory
 
 _NEVER = MonotonicMs(0)
 _HALF = 0
-"""Of the journal, which is empty."""
+"""The half of the journal to which the next round goes; the journal is empty."""
 
 
 class CannotImport(Exception):
@@ -50,7 +50,7 @@ class CannotImport(Exception):
 
 @dataclass
 class _ChunkSegment:
-    """What chunks say of their segment."""
+    """The fields of a segment that its chunks repeat."""
 
     base_offset: int
     first_timestamp: int
@@ -90,7 +90,7 @@ class Source:
         return sum(log.size_bytes for log in self.logs)
 
     def epochs_of(self, log: PartitionLog) -> tuple[EpochStart, ...]:
-        """Of an empty log its file knows where the last one that had records began."""
+        """Return the epochs of a log; the file of an empty one knows where the last that had records began."""
         path = f"{log.name}/{LEADER_EPOCHS}"
         if log.log_start_offset == log.log_end_offset and self.disk.exists(path):
             written = (parse_leader_epochs(self.disk.read_bytes(path)) or ())[-1:]
