@@ -93,3 +93,17 @@ def test_what_is_older_than_flush_ms_survives_a_power_cut() -> None:
     logs.flush()
     quick_ends, slow_ends = zip(*(ends_after_a_power_cut(logs, seed) for seed in range(30)), strict=True)
     assert (min(quick_ends), min(slow_ends)) == (3, 0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_a_killed_broker_left_unsynced_survives_a_power_cut_after_the_next_start(seed: int) -> None:
+    logs = logs_of(flush_messages=4, flush_ms=3 * SECOND_MS)
+    log = logs.open()
+    for _ in range(3):
+        logs.append(log, batch())
+        logs.flush()
+    logs = logs.killed()
+    logs.open()
+    logs.serve(is_recovered=True)
+    let_pass(logs, 4 * SECOND_MS)
+    assert logs.crashed(seed).open().log_end_offset == 3
