@@ -12,9 +12,9 @@ from tests.support.processes.daemon import Daemon
 
 Say = Callable[[str], None]
 STANDBY = "standby"
-"""Its directory, beside that of the primary, and its name there."""
+"""The standby's name, and its directory beside the primary's."""
 _SOME = 10
-"""After so many faults something is said."""
+"""Number of faults between two reports of progress."""
 
 
 class Broker(Protocol):
@@ -58,7 +58,7 @@ def kill(broker: Broker, *, before_s: float, away_s: float) -> None:
 
 
 def crash(server: Postgres, *, before_s: float = 0.0, away_s: float = 0.0) -> None:
-    """The same with PostgreSQL, which is stopped `immediate`."""
+    """Stop PostgreSQL `immediate` after a while, and start it again after another."""
     pause(before_s)
     server.stop("immediate")
     pause(away_s)
@@ -85,6 +85,6 @@ def followed(server: Postgres, settings: Mapping[str, str] | None = None) -> Ite
 
 
 def wait_for_standby(server: Postgres, more: Mapping[str, str] | None = None) -> None:
-    """From now on commits wait until the standby has them."""
+    """Make commits wait until the standby has them."""
     server.configure({"synchronous_standby_names": STANDBY, **(more or {})})
     server.reload()

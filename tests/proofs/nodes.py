@@ -36,18 +36,18 @@ class Nodes:
         return [each for each in self.brokers if each is not leader]
 
     def await_standbys(self) -> None:
-        """Until each other node could lead."""
+        """Wait until each node that does not lead could take over."""
         sound = "select count(*) from oncelog_node where followed >= 0 and until > clock_timestamp()"
         until(lambda: self.ask(sound) >= len(self.brokers) - 1)
 
     def kill(self) -> None:
-        """The one that leads, as soon as another could."""
+        """Kill the leader as soon as another node could take over."""
         self.await_standbys()
         self._killed = self.leader
         self._killed.kill()
 
     def start(self) -> None:
-        """What was killed, once another leads."""
+        """Start the killed node again once another leads."""
         until(lambda: self.leader is not self._killed)
         assert self._killed is not None
         self._killed.start()

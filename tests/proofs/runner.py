@@ -31,7 +31,7 @@ class Subject(Generic[One]):
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], Iterator[One]]
     page: Callable[[Path], str]
-    """From the file of results."""
+    """Makes the page from the file of results."""
 
 
 def say(what: str, text: str) -> None:

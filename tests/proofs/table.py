@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 
 class Found(Protocol):
-    """What was found in one part: a dataclass."""
+    """The result of one part: a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -30,10 +30,10 @@ class Kept(Generic[One]):
     read_line: Callable[[dict[str, Any]], One]
     key: Callable[[One], Hashable]
     order: Callable[[One], Any] | None = None
-    """None: that of the first run of each."""
+    """The order of results; None: the order in which they were first found."""
 
     def read(self, file: Path) -> list[One]:
-        """None of them if there is no file yet."""
+        """Returns the results in the file; no file is no results."""
         lines = file.read_text().splitlines() if file.exists() else []
         return [*{self.key(each): each for each in (self.read_line(json.loads(line)) for line in lines)}.values()]
 

@@ -17,7 +17,7 @@ JAVA = "Java's"
 LIBRDKAFKA = "librdkafka's"
 OWN = "oncelog's"
 CLIENTS = (LIBRDKAFKA, JAVA, OWN)
-"""Those of `make postgres-proof`; the others are those of tests/interop/test_takeovers.py."""
+"""The clients of `make postgres-proof`; tests/interop/test_takeovers.py runs the others."""
 JAVA_3 = "Java's 3.x"
 AIOKAFKA = "aiokafka's"
 FRANZ_GO = "franz-go's"
@@ -25,17 +25,17 @@ KAFKA_PYTHON = "kafka-python's"
 KAFKAJS = "KafkaJS's"
 _LOOK_S = 0.05
 _END_S = 30
-"""What a program takes to close its clients, none of which has anything to do any more."""
+"""A program closes its idle clients within this time, or is killed."""
 _JAVA_PROGRAM = Path(__file__).with_name("JavaClient.java")
 _NODE_PROGRAM = ROOT / "tests" / "interop" / "node" / "proof.js"
 
 
 @dataclass
 class Ledger:
-    """What one client did and was answered, in the order of its lines."""
+    """The transactions of one client, the records that it read and its errors, in the order of its lines."""
 
     outcomes: dict[str, str] = field(default_factory=dict)
-    """Of each transaction, in the order in which they ended."""
+    """The outcome of each transaction, in the order in which they ended."""
     read: list[dict[int, list[tuple[int, str]]]] = field(default_factory=lambda: [{}])
     """Offsets and names that the follower got of each partition, for each time that it began at the beginning."""
     told: Counter[str] = field(default_factory=Counter)
@@ -43,7 +43,7 @@ class Ledger:
     errors: Counter[str] = field(default_factory=Counter)
     has_stopped: bool = False
     longest_ms: int = 0
-    """From the beginning of a transaction to its end."""
+    """The longest time from the beginning of a transaction to its end."""
     _from: dict[int, int] = field(default_factory=dict)
     """The reading in which each partition is."""
 
@@ -166,4 +166,4 @@ _PROGRAMS: Mapping[str, Callable[[], list[str]]] = {
     "kafka_python": _python("kafka_python"),
     "kafkajs": _kafkajs,
 }
-"""By topic: the commands, which take BOOTSTRAP TOPIC SEED REST_MS."""
+"""The command of each topic's client; it takes BOOTSTRAP TOPIC SEED REST_MS."""

@@ -117,7 +117,7 @@ class Program:
             producer.abort_transaction()
 
     def _is_there(self, name: str) -> bool:
-        """At read_committed, once its transaction has ended."""
+        """Whether a read_committed reader finds the record. The transaction must have ended."""
         place, found = TopicPartition(self.job.topic, 0), False
         with closing(KafkaConsumer(**self._connection())) as everything:
             end = everything.end_offsets([place])[place]

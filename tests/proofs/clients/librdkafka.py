@@ -46,7 +46,7 @@ class Program:
         return Consumer({**self._connection(), "group.id": self.job.topic, **fixed, **wanted})
 
     def _again(self, function: Callable[[], object]) -> None:
-        """Until it is done, or is refused."""
+        """Repeats a call while its error is retriable; raises any other error."""
         while True:
             try:
                 function()

@@ -30,7 +30,7 @@ ABORTED = "aborted"
 UNKNOWN = "unknown"
 """The commit was asked for, and its outcome is unknown."""
 COPIES = "-copies"
-"""What the copies of a topic are named, behind its own name; the value of each has the partition that it is from."""
+"""Suffix of the topic that holds the copies; the value of a copy names the partition of its original."""
 
 
 Role = Callable[[], Awaitable[None]]
@@ -40,13 +40,13 @@ Transact = Callable[[str, bool], Awaitable[bool]]
 
 @dataclass
 class Job:
-    """What a program is asked for, and its standard output.
+    """The arguments of a program, and its standard output.
 
     Two writers, a copier and a reader have a thread and an event loop each: a library may block its own.
     """
 
     errors: type[Exception] | tuple[type[Exception], ...]
-    """The library's."""
+    """The library's exceptions."""
     name_of: Callable[[Exception], str]
     bootstrap: str
     topic: str

@@ -44,7 +44,7 @@ STEPS: Mapping[str, Mapping[str, tuple[str, str, str]]] = {
         "rows of the table are deleted": ("table_feed", "TableFeed", "on_stored"),
     },
 }
-"""For each carrier: a step, and the function that does it."""
+"""The steps of each carrier: module, class and method that do it."""
 
 
 def plant(module: str, owner: str, name: str, moment: str, nth: int) -> None:

@@ -64,11 +64,11 @@ class Change(NamedTuple):
 
 @dataclass
 class Ledger:
-    """Of one database; `dsn` may be changed by a failover."""
+    """The ledger of one database; a failover may change `dsn`."""
 
     dsn: str
     prefix: str
-    """Of the topics."""
+    """Prefix of the topics' names."""
     seed: int
     table: str | None = None
     """Where events can be inserted by hand that are none; None: one that must be put aside is of no topic."""

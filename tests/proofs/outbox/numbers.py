@@ -25,7 +25,7 @@ from tests.support.processes.programs import ROOT
 KINDS = ("wal", "poll", ROUND, NAIVE)
 _RATE, _SECONDS = 500, 20
 _WARM = 1_000
-"""So many of the first events are left out."""
+"""Number of first events that are left out of the latencies."""
 _LARGE, _SMALL = 1_000_000, 1_000
 _SMALL_ONES = 300
 _VALUE = 100
@@ -36,18 +36,18 @@ _COLUMNS = ("relay", "latency p50", "p99", "events/s, large", "its time", "its m
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Of one relay."""
+    """The measurements of one relay."""
 
     kind: str
     p50_ms: float
     p99_ms: float
     large_s: float
-    """From the COMMIT of a large transaction until all of it can be read."""
+    """Time from the COMMIT of a large transaction until all of it can be read."""
     large_rss_mb: float
     small_s: float
-    """From the first line of a relay until it has what small transactions have left for it."""
+    """Time from the relay's first line until it has relayed the small transactions that waited for it."""
     loads: list[float]
-    """What the system had to do before each of the three, in processes that run or wait for the disk."""
+    """The system's load before each of the three measurements: processes that run or wait for the disk."""
     date: str = field(default_factory=today)
 
 

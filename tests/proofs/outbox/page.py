@@ -11,7 +11,7 @@ from tests.proofs.table import Kept, listed, own_version, table, today
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of one part."""
+    """The result of one part."""
 
     broker: str
     part: str
@@ -25,7 +25,7 @@ class Found:
     lost: int = 0
     """Events that one side has lost, where the relay must notice that."""
     said: str | None = None
-    """What it said then; None where there is nothing to notice."""
+    """The relay's sentence about the loss; None where there is nothing to notice."""
     date: str = field(default_factory=today)
 
     @property

@@ -111,7 +111,7 @@ def takeovers(world: World, count: int, say: Say) -> None:
 
 
 def dropped(world: World, count: int, say: Say) -> None:
-    """Someone drops the slot: what is committed until there is another is lost, and reported."""
+    """The slot is dropped: what is committed until there is another is lost, and reported."""
     world.start_relay().wait_running()
     pause(world.random.uniform(0.5, 1.5))
     if world.finish().missing:
@@ -136,7 +136,7 @@ def _write_for(world: World, seconds: float) -> None:
 
 
 def refusal(world: World) -> str:
-    """What a relay says that must end with a sentence; "" if it continues all the same."""
+    """Starts a relay that must refuse, and returns its last sentence; "" if it runs all the same."""
     relay = world.start_relay()
     if relay.wait_running():
         return ""

@@ -47,7 +47,7 @@ _HALF = 2
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What was asked for."""
+    """The options of one run."""
 
     broker_kind: str
     only: tuple[str, ...]
@@ -55,7 +55,7 @@ class Run:
     kills: int
     seed: int
     programs: Path
-    """PostgreSQL's."""
+    """The directory of PostgreSQL's programs."""
 
     def chosen(self) -> Iterator[tuple[str, str, int]]:
         """Each part, with the relay and how often something is done to it."""

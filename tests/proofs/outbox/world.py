@@ -41,14 +41,14 @@ from tests.support.postgres.server import Postgres
 from tests.support.processes.daemon import Daemon
 
 _QUIET_S = 20.0
-"""What has not come when nothing came for so long is missing."""
+"""The end of reading: events that have not come when nothing came for so long count as missing."""
 _POLL_MS = 200
 _NODES = {ROUND: 1, TWO_NODES: 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What became of the events."""
+    """Counts of the events, by outcome."""
 
     commits: int = 0
     rollbacks: int = 0
@@ -80,11 +80,11 @@ class World:
     ledger: Ledger = field(init=False)
     relay: Relay | None = None
     missed: set[Change] = field(default_factory=set)
-    """What the database has committed and cannot come."""
+    """Changes that the database has committed and that are not expected in Kafka."""
     lost: int | None = None
     """Events that one side has lost, where a part knows; else those that are in Kafka alone."""
     said: str | None = None
-    """What the relay said of a loss; None where there is nothing to notice."""
+    """The relay's sentence about a loss; None where there is nothing to notice."""
     _servers: list[Postgres] = field(default_factory=list)
     _standbys: ExitStack = field(default_factory=ExitStack)
 
@@ -159,7 +159,7 @@ class World:
         return standby
 
     def drop_slot(self) -> None:
-        """So that the server keeps no log for a part that is over."""
+        """Drop the part's slot, or the server would keep its log when the part is over."""
         with connected(self.dsn) as connection:
             for act in ("pg_terminate_backend(active_pid, 60000)", "pg_drop_replication_slot(slot_name)"):
                 connection.execute(f"select {act} from pg_replication_slots where slot_name = %s", [self.name])
@@ -208,7 +208,7 @@ class World:
         return found + self._aside(found)
 
     def _aside(self, known: Sequence[Change]) -> list[Change]:
-        """What was put aside, beside what is known of it."""
+        """Returns the changes that the relay has put aside and that are not in `known`."""
         if not self.ledger.has_aside:
             return []
         table = "oncelog.oncelog_outbox_refused" if self.kind in ROUNDS else REFUSED

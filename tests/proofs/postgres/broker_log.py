@@ -12,6 +12,6 @@ def last_words(broker: Daemon) -> str:
 
 
 def last_event(broker: Daemon, name: str) -> str:
-    """What it said with this event; "" if it never did."""
+    """The message of the newest event of this name; "" if there is none."""
     said = broker.events(name)
     return str(said[-1]["message"]) if said else ""

@@ -14,7 +14,7 @@ from tests.proofs.postgres.world import World
 from tests.support.patience import pause
 
 _NEWS_S = 1.0
-"""In which a client has read and printed what it was answered."""
+"""Time for a client to read and print the responses that it has been sent."""
 
 
 def promoted(world: World, count: int, say: Say) -> None:
@@ -30,7 +30,8 @@ def promoted(world: World, count: int, say: Say) -> None:
 
 
 def change_servers(world: World) -> None:
-    """The same again and again: what was the primary is made again, and follows."""
+    """Crash the primary and promote its standby. The old primary is built again as the next standby, so this can be
+    repeated."""
     primary, standby = world.servers
     primary.stop("immediate")
     pause(world.random.uniform(0.0, 1.0))
@@ -62,7 +63,8 @@ def restored(world: World, count: int, say: Say) -> None:
 
 
 def copied(world: World, count: int, say: Say) -> None:
-    """The same while no broker runs. Nothing in the copy shows it, so the next start needs a hint."""
+    """The database is replaced by a copy of its files while no broker runs. Nothing in the copy shows it, so the next
+    start needs a hint."""
     import psycopg
 
     backup = _backup(world)

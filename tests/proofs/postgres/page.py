@@ -17,35 +17,35 @@ LOSING = ("lost", "restored", "copied", "dumped")
 
 @dataclass(frozen=True, slots=True)
 class Saw:
-    """What one client was answered."""
+    """The errors of one client, and its longest transaction."""
 
     errors: Mapping[str, int]
     told: Mapping[str, int]
-    """Its follower, of positions that are not in the log any more."""
+    """The follower's errors for positions that are not in the log any more."""
     longest_ms: int
-    """From the beginning of a transaction to its end."""
+    """The longest time from the beginning of a transaction to its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of one part."""
+    """The result of one part."""
 
     part: str
     postgres: str
-    """Its version."""
+    """The version of PostgreSQL."""
     faults: int
     counted: Mapping[str, Counted]
-    """By client."""
+    """The counts of each client."""
     saw: Mapping[str, Saw]
     said: Sequence[str]
-    """What brokers said when they ended, or started over less than there was; how long take-overs took."""
+    """The brokers' words when they ended, or started on a database that had lost records; the times of take-overs."""
     strange: Sequence[str]
     """Some of what is wrong, by name."""
     seed: int
     seconds: float
     date: str = field(default_factory=today)
     oncelog: str = field(default_factory=own_version)
-    """Its version."""
+    """The version of oncelog."""
     system: str = field(default_factory=system)
 
     @property
@@ -59,7 +59,7 @@ class Found:
             was_told = all(saw.told for name, saw in self.saw.items() if self.counted[name].unseen)
             return bool(total.wrong or not total.gone or not was_told or not all(self.said))
         if self.part == "full" and self.said:
-            return True  # the broker has ended, where it should have gone on
+            return True  # the broker has ended, where it should have continued
         return bool(total.wrong or total.gone or total.unseen)
 
 

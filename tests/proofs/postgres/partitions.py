@@ -20,14 +20,14 @@ from tests.support.patience import PATIENCE_S, pause, until
 from tests.support.processes.daemon import Daemon
 
 SETTINGS = {"listen_addresses": "*"}
-"""Of PostgreSQL, which brokers reach from their networks."""
+"""Settings of PostgreSQL, so that brokers can reach it from their networks."""
 _VERSION = 1
 _MAX_ANSWER_BYTES = 1 << 20
 _LATEST = -1
 
 
 class Cut(NamedTuple):
-    """In the words of nft, with PORT for that of PostgreSQL; None is nothing, "" everything."""
+    """The packets to drop in each direction, as nft writes them; PORT is PostgreSQL's, None nothing, "" everything."""
 
     incoming: str | None
     outgoing: str | None
@@ -38,7 +38,7 @@ _ANSWERS = Cut("tcp sport PORT", None)
 _DATABASE = Cut(_ANSWERS.incoming, _REQUESTS.outgoing)
 _EVERYTHING = Cut("", "")
 KINDS = 8
-"""As many as there are below."""
+"""Number of kinds of cuts in `partitions`."""
 
 
 def partitions(world: World, count: int, say: Say) -> None:
@@ -148,7 +148,7 @@ class Question:
 
     @property
     def was_answered(self) -> bool:
-        """Until now, and not with an error."""
+        """Whether an answer without an error has arrived by now."""
         self._connection.setblocking(False)
         with suppress(BlockingIOError, ConnectionError):
             for answer in FrameReader(_MAX_ANSWER_BYTES).feed(self._connection.recv(_MAX_ANSWER_BYTES)):

@@ -10,12 +10,12 @@ from tests.proofs.postgres.world import World
 from tests.support.patience import pause
 
 _SOME = 50
-"""After so many connections something is said."""
+"""Number of cut connections between two reports of progress."""
 APPLICATION = "oncelog"
 CUT = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
 _FULL_S = 5.0
 FRESH_SETTINGS = {"autovacuum": "off", "jit": "on"}
-"""As where tables are never analyzed; plans are compiled, where PostgreSQL can."""
+"""Tables are never analyzed, and plans are compiled where PostgreSQL can."""
 FULL_SETTINGS = {"max_wal_size": "64MB", "min_wal_size": "32MB"}
 
 
@@ -73,7 +73,7 @@ def full(world: World, count: int, say: Say) -> None:
 
 
 def _fill(filler: Path) -> None:
-    """Until nothing more can be written there."""
+    """Write zeros until the file system is full."""
     with filler.open("wb", buffering=0) as out, suppress(OSError):
         while True:
             out.write(bytes(1 << 16))

@@ -52,18 +52,18 @@ _TIMES = {
 }
 _NODES = {"takeovers": 2, "fresh": 2, "changes": 2, "three": 3, "partitions": 3}
 _REST_MS = {"three": 300}
-"""What clients write in an hour has to be read, and kept in memory, in the end."""
+"""Clients rest longer in this part: the end reads all that they have written in an hour, and keeps it in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What was asked for."""
+    """The options of one run."""
 
     programs: Path
     clients: Sequence[str]
     seed: int
     logs: Path | None
-    """Where what brokers and clients have said is kept."""
+    """The directory for the logs of brokers and clients, if they are kept."""
 
     def found(self, part: str, count: int) -> Found:
         began_s = time.monotonic()

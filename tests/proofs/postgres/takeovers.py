@@ -12,7 +12,7 @@ from tests.support.patience import pause, until
 from tests.support.processes.daemon import Daemon
 
 TURN_S = 24
-"""From one take-over to the next of three nodes."""
+"""Time between the beginnings of two take-overs of three nodes."""
 _TURNS = ("kill", "stop", "kill", "wish", "stop", "kill", "wish", "kill", "stop", "kill")
 """Each way is met by either node: with two, the node that leads changes at each turn."""
 IN_TURN = len(_TURNS)
@@ -32,7 +32,7 @@ def takeovers(world: World, count: int, say: Say) -> None:
 
 
 def three(world: World, count: int, say: Say) -> None:
-    """The same of three nodes, at leisure: at times two are killed, or one that stands by is."""
+    """Take-overs of three nodes, one in `TURN_S`: at times two nodes are killed, or one that stands by."""
     began_s = time.monotonic()
     ways = (_killed, _both_killed, _asleep, _asleep, _stopped, _asked, _standby_killed)
     for number in counted(count, "take-overs", say):
@@ -84,9 +84,9 @@ def _restore_at_rest(world: World) -> None:
 
 
 def in_turn(world: World, goes_on: Callable[[], None]) -> list[float]:
-    """By kill, stop and wish, each once the client has gone on since the last, and the other node could lead.
+    """Make take-overs by kill, stop and wish, each once the client has made progress and the other node could lead.
 
-    Returns the seconds from each until the client had gone on.
+    Returns the seconds from each until the client had made progress again.
     """
     goes_on()
     waits = []
@@ -178,7 +178,8 @@ def _asleep(world: World, also: Also) -> None:
 
 
 def await_another(world: World, leader: Daemon) -> None:
-    """Until another leads, and clients have seen it: they may have ended some transactions just before."""
+    """Wait until another node leads and clients have seen it. They wait twice for progress: clients may have ended some
+    transactions just before."""
     until(lambda: world.broker is not leader)
     world.await_progress()
     world.await_progress()

@@ -12,7 +12,7 @@ from tests.proofs.clients.lines import ABORTED, COMMITTED, PARTITIONS, UNKNOWN
 _SOME = 5
 
 Records = Mapping[int, Sequence[tuple[int, str]]]
-"""Of each partition: offsets and values."""
+"""Offsets and values of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Counted:
     """The last six must be 0. Where the database has lost what it had acknowledged, `gone` and `unseen` count that."""
 
     acknowledged: int = 0
-    """Transactions whose commit was."""
+    """Transactions whose commit was acknowledged."""
     aborted: int = 0
-    """On purpose or after an error."""
+    """Transactions that were aborted, on purpose or after an error."""
     unknown: int = 0
     copied: int = 0
     """Records, in transactions with the group's offsets."""
@@ -93,7 +93,7 @@ def judge(ledger: Ledger, log: Records, copies: Records, losable: Collection[str
 
 
 def _late(records: Iterable[tuple[int, str]]) -> Iterator[str]:
-    """What comes behind a later transaction of its producer."""
+    """Yields the names of records that follow a later transaction of their producer."""
     last: dict[str, tuple[int, ...]] = {}
     for _, name in records:
         producer, *numbers = name.split(".")
@@ -104,7 +104,8 @@ def _late(records: Iterable[tuple[int, str]]) -> Iterator[str]:
 
 
 def _followed(ledger: Ledger, log: Records, losable: Collection[str]) -> tuple[list[str], list[str], list[str]]:
-    """What was read and the database has lost, what was read and never written, and what was left out."""
+    """Returns the names that were read and that the database has lost, that were read and never written, and that were
+    left out."""
     unseen, unwritten, left_out = [], [], []
     for reading in ledger.read:
         for partition, got in reading.items():

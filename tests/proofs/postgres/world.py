@@ -23,7 +23,7 @@ from tests.support.processes.networks import Network
 _LOOK_S = 0.05
 _POLL_MS = 200
 _QUIET_S = 20.0
-"""What was not copied when nothing came for so long is missing."""
+"""The end of reading: records that are not copied when nothing came for so long count as missing."""
 _SETTINGS = ("group.initial.rebalance.delay.ms=0",)
 
 
@@ -35,18 +35,18 @@ class World:
     directory: Path
     seed: int
     name: str
-    """Of the schema, and of the random choices."""
+    """The name of the schema, and the seed of the random choices."""
     kinds: Sequence[str] = CLIENTS
     count: int = 1
     """How many brokers there are; all but one stand by."""
     networks: Sequence[Network] = ()
-    """Of each broker, if they have networks of their own."""
+    """The network of each broker, if brokers have networks of their own."""
     rest_ms: int = 20
-    """For how long a writer of a client rests between two transactions, at most."""
+    """The longest rest of a client's writer between two transactions."""
     settings: Sequence[str] = _SETTINGS
     clients: list[Client] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    """What the broker said when it ended or started over a database that had lost something."""
+    """The broker's sentences when it ended, or started on a database that had lost records."""
     random: Random = field(init=False)
     nodes: Nodes = field(init=False)
     _progress: list[int] = field(default_factory=list)
@@ -130,7 +130,7 @@ class World:
         until(lambda: asyncio.run(listed()) >= self.count)
 
     def await_progress(self, count: int = 5) -> None:
-        """Until each client has ended so many transactions more than when this returned last."""
+        """Wait until each client has ended so many transactions more than when this returned last."""
         before = self._progress or [0] * len(self.clients)
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
@@ -154,7 +154,7 @@ class World:
         return asyncio.run(ends())
 
     def forgive_loss(self) -> None:
-        """What has ended until now may be lost: the database that comes does not have all of it."""
+        """Accept that transactions that have ended by now are lost: the next database does not have all of them."""
         self._losable = [set(client.take().outcomes) for client in self.clients]
 
     # --- the end ------------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class World:
         return found
 
     async def _until_stable(self, topic: str) -> None:
-        """Until every transaction is ended: those that were given up time out."""
+        """Wait until every transaction is ended: the abandoned ones time out."""
         places = _places(topic)
         async with Admin(self.bootstrap) as admin, asyncio.timeout(PATIENCE_S):
             while True:

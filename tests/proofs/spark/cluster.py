@@ -40,7 +40,7 @@ SETTINGS = {
 
 # Its inner functions are sent to the executors whole, so none can be taken out.
 def faulty_task(kind: str, partition: int, nth: int, is_late: bool, notes: str) -> Callable[[Any], Iterator[Any]]:  # noqa: C901
-    """For mapInArrow: the `nth` attempt at a partition is the one that has the fault; each leaves a note."""
+    """Returns a function for mapInArrow. The `nth` attempt at the partition has the fault; attempts leave a note."""
     slow_s = SLOW_S
 
     # A function inside another one is sent to the executors whole: they have no tests to import.

@@ -23,7 +23,7 @@ STEPS: dict[str, Step | TableStep] = {each.value: each for steps in (Step, Table
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A broker that someone else has started."""
+    """A broker that runs already."""
 
     bootstrap: str
 

@@ -195,7 +195,7 @@ FAULTS = {
 
 
 def _rule(scene: Scene, action: Action) -> Rule:
-    """At one of the requests that every query of this sink sends."""
+    """Returns a rule that acts at one of the requests that every query of this sink sends."""
     api = scene.random.choice(_COMMIT_APIS if scene.sink in _BOTH else (ApiKey.PRODUCE,))
     point = scene.random.choice((Point.REQUEST, Point.ANSWER))
     return Rule(point, action, Selector(api=api), nth=scene.random.randrange(1, BATCHES + 1))

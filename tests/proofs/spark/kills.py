@@ -56,7 +56,7 @@ class Driver:
                 self.process.stdin.flush()
 
     def end(self) -> None:
-        """With all that it has started."""
+        """Kill the driver and all that it has started."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(30)
@@ -130,7 +130,7 @@ class Chain:
         return (self.directory / "driver.log").read_text()[-4000:]
 
     def let_go_on(self, dead: Driver) -> None:
-        """What the dead driver has on the way arrives, and what it has left behind continues."""
+        """Let the dead driver's held request arrive, and the processes that it has left behind continue."""
         dead.say_go_on()
         if dead.held is not None:
             self.broker.faults.remove(dead.held)
@@ -171,7 +171,7 @@ class Chain:
                 driver.end()
 
     def _next(self, dead: Driver | None, *, stops: bool) -> Driver:
-        """What the dead driver has left continues before the next one starts, or when that is in a batch itself."""
+        """Start the next driver. What the dead one has left continues before that, or when the next is in a batch."""
         goes_on_early = self.random.random() < 0.5
         if dead is not None and goes_on_early:
             self.let_go_on(dead)
@@ -184,7 +184,7 @@ class Chain:
 
 
 def run(work: Path, broker: Oncelog, first: int, kills: int, sinks: tuple[str, ...]) -> Iterator[Found]:
-    """So many of each sink of ours, and a fifth of that of the others."""
+    """Kills so many drivers of each sink of ours, and a fifth as many of the others."""
     for sink in sinks:
         count = kills if sink in (OURS, FORMAT) else max(1, kills // 5)
         yield from Chain(broker, work / f"chain-{SINKS.index(sink)}", sink, count, first).run()

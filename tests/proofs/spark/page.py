@@ -10,7 +10,7 @@ from tests.proofs.table import Kept, table
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of one seed; of all seeds of one cell, once they are added up."""
+    """The result of one seed, or the sum over all seeds of one cell."""
 
     part: str
     """session, kills or cluster."""

@@ -105,13 +105,13 @@ class Scene:
     random: Random
     tasks: int = 2
     harness: dict[str, Any] = field(default_factory=dict)
-    """Of `exactly_once`, for the batch that the fault meets."""
+    """Options of `exactly_once` for the batch that the fault meets."""
     hit: int | None = HIT
-    """That batch; None: every one."""
+    """The batch that the fault meets; None: every one."""
     interrupts: bool = False
     """The batch that the fault meets is ended when half of it is written."""
     in_task: Any = None
-    """What mapInArrow runs in each task, before the sink."""
+    """The function that mapInArrow runs in each task, before the sink."""
 
     @property
     def checkpoint(self) -> Path:
@@ -119,13 +119,13 @@ class Scene:
 
     @property
     def broker(self) -> Broker:
-        """For faults that kill it."""
+        """The broker, for faults that kill it."""
         assert isinstance(self.address, Oncelog | Kafka)
         return self.address
 
     @property
     def oncelog(self) -> Oncelog:
-        """For faults that only ours has."""
+        """The broker, for faults that only ours has."""
         assert isinstance(self.address, Oncelog)
         return self.address
 
@@ -143,11 +143,11 @@ class Scene:
         return writer.foreachBatch(self.ours if self.sink == OURS else self.naive)
 
     def run(self) -> None:
-        """From the checkpoint to the end. Raises what ends the query."""
+        """Runs the query from the checkpoint to the end. Raises its error."""
         run_to_end(self.writer())
 
     def start(self) -> Any:
-        """The same in the background: the query."""
+        """Starts the query in the background, and returns it."""
         return self.writer().trigger(availableNow=True).start()
 
     def run_expecting_the_end(self, *words: str) -> None:

@@ -23,7 +23,7 @@ BROKERS = {"oncelog": "oncelog", "kafka": "Apache Kafka 4.3"}
 
 
 def seeds(first: int, count: int, broker: str = "oncelog") -> Iterator[tuple[int, str, str]]:
-    """So many seeds from the first one on: number, fault, sink. A round is every fault with every sink."""
+    """Yields so many seeds, beginning with `first`: number, fault, sink. A round is every fault with every sink."""
     seed = 0
     round_ = 0
     while seed < first + count:
