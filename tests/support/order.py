@@ -10,7 +10,7 @@ from itertools import chain, groupby, islice
 import pytest
 
 _WAITING = ("tests/console/", "tests/daemon/", "tests/interop/")
-"""What waits for a daemon, a client or a deadline rather than for a core."""
+"""Folders whose tests wait for a daemon, a client or a deadline rather than for a core."""
 
 _LONGEST = (
     "tests/daemon/test_postgres_proof.py",
@@ -31,7 +31,7 @@ _LONGEST = (
 
 
 def waiting_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
-    """Of as many equal parts as there are workers: modules that wait are at the beginning of the first two thirds."""
+    """Orders tests in as many equal parts as there are workers. The first two thirds begin with modules that wait."""
     modules = sorted((list(tests) for _, tests in groupby(items, key=lambda item: item.path)), key=_place)
     waiting = [tests for tests in modules if _waits(tests)]
     if len(waiting) == len(modules):
@@ -47,7 +47,7 @@ def waiting_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Ite
 
 
 def _waits(module: Sequence[pytest.Item]) -> bool:
-    """For one of these, or for a Kafka."""
+    """Whether the tests of a module wait for one of these, or for a Kafka."""
     return module[0].nodeid.startswith(_WAITING) or module[0].get_closest_marker("kafka") is not None
 
 

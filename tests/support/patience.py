@@ -1,6 +1,6 @@
 """How long a test waits, at most, for what must come: long enough that only what hangs is ended.
 
-On a machine that is ten times as busy as it has cores, half a minute passes where a test alone takes a second. Nobody
+On a machine that is ten times as busy as it has cores, half a minute passes where a test alone takes a second. No test
 waits for these where all is well. tests/test_tidy.py has no shorter deadline in the tests.
 """
 
@@ -17,11 +17,11 @@ GIVES_UP_MS = 3_000
 """The deadline of a client that a test lets pass: a hundred times what must succeed before it, such as the opening."""
 
 SHORT_OF_DEFAULTS_S = 50
-"""For a call that gives up after that, whose client would return in the end if it ignored its deadline: of its
-defaults, the shortest after which a call gives up is a minute."""
+"""The limit for a call with a deadline, whose client would return in the end even if it ignored the deadline: the
+shortest default after which a call gives up is a minute."""
 
 SLOW_TIMEOUT_S = 1_800
-"""For a whole test that is exhaustive, as `timeout` in pyproject.toml is for the others."""
+"""The time limit of an exhaustive test; that of the others is `timeout` in pyproject.toml."""
 
 
 def pause(seconds: float) -> None:

@@ -11,9 +11,9 @@ from hypothesis import settings
 
 
 def sample(items: Iterable[pytest.Item]) -> None:
-    """Of each test that is marked `sampled(every)`: the first case and then one in so many stay, the others are `slow`.
+    """Mark cases of each test that is marked `sampled(every)` as `slow`. The first stays, and then one in so many.
 
-    Of cases that are a product, the sample has each value if `every` has no common factor with the length of any part.
+    If cases are a product, the sample has each value if `every` has no common factor with the length of any part.
     """
     seen: Counter[str] = Counter()
     for item in items:
@@ -26,5 +26,5 @@ def sample(items: Iterable[pytest.Item]) -> None:
 
 
 def examples(count: int) -> int:
-    """Of a property, for `max_examples`: so many in `make test-all`, the share of the profile's otherwise."""
+    """The `max_examples` of a property: `count` with a profile of 100 examples, in proportion with others."""
     return max(1, count * settings.default.max_examples // 100)

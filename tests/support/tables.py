@@ -16,7 +16,7 @@ SHOWN = 10
 
 
 def rows(names: str, table: Iterable[Any], name: Name = str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """As `pytest.mark.parametrize`, in one test; `name` is of a whole row, as `table` gives it."""
+    """Calls a test for each row, like `pytest.mark.parametrize` but as one test; `name` makes a row's name."""
     parameters = [each.strip() for each in names.split(",")]
     given = list(table)
     if not given:

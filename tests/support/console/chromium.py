@@ -24,7 +24,7 @@ from tests.support.patience import PATIENCE_MS, PATIENCE_S
 PROGRAM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
-"""None where there is no Chromium: tests skip."""
+"""The path of Chromium; None if there is none, and tests skip."""
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",  # as root, in containers; what is opened is our own
@@ -168,7 +168,7 @@ class Page:
         self.send("Input.dispatchKeyEvent", type="keyUp", **pressed)
 
     def value(self, expression: str) -> Any:
-        """What a script in the page evaluates to. Raises RuntimeError if it throws."""
+        """Evaluates a script in the page, and returns its value. Raises RuntimeError if it throws."""
         result = self.send("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in result:
             raise RuntimeError(str(result["exceptionDetails"]))
@@ -182,7 +182,7 @@ class Page:
         return found
 
     def take_errors(self) -> list[str]:
-        """What the browser's console has said of this tab since the last call: exceptions, refusals."""
+        """Returns the lines of the browser's console for this tab since the last call: exceptions, refusals."""
         self.value("0")  # what was said before is received by then
         ours = [each for each in self.browser.events if each.get("sessionId") == self.session]
         self.browser.events = [each for each in self.browser.events if each.get("sessionId") != self.session]

@@ -22,7 +22,7 @@ TIMEOUT_MS = PATIENCE_MS
 """How long it waits for a broker before a page says so: with one that is away, a test gives GIVES_UP_MS."""
 _INTERVAL_S = 0.1
 OURS = {"origin": "http://127.0.0.1"}
-"""What a browser says of a form on a page of the console below."""
+"""The header that a browser sends with a form on a page of `console`."""
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def serving(reader: Reader) -> Iterator[str]:
 async def console(
     cluster: str | Reader, *, read_only: bool = False, no_writing: str = "", timeout_ms: float = TIMEOUT_MS
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Of the cluster at an address, or as this reader sees one."""
+    """A client of a console for the cluster at an address, or for the one that a reader sees."""
     reader = Reader(cluster, timeout_ms) if isinstance(cluster, str) else cluster
     transport = httpx.ASGITransport(create_app(reader, read_only=read_only, no_writing=no_writing))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
@@ -55,7 +55,7 @@ async def console(
 
 
 def text_of(page: str) -> str:
-    """What a reader sees, in one line."""
+    """The text of a page as a reader sees it, in one line."""
     body = page.partition("<main")[2].partition(">")[2]
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 

@@ -1,6 +1,6 @@
 """A broker's clients among which everything happens that the dashboard shows: for its test, and for its picture.
 
-Owns: what clients do until they are told to stop. Six producers of transactions, of which some abort; three groups, of
+Owns: what clients do until they are stopped. Six producers of transactions, of which some abort; three groups, of
 which one is slow; two instances with one transactional id, now and then; a record that is too large; a transaction that
 stays open for a while.
 """

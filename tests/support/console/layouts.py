@@ -93,7 +93,7 @@ _BY_COLOUR = """[...document.querySelectorAll('main a[href]')]
     .some((node) => node !== each && !node.contains(each) && node.textContent.trim()))
   .filter((each) => !getComputedStyle(each).textDecorationLine.includes('underline'))
   .map((each) => each.textContent.trim())"""
-"""Links in a text that are told from it by their colour alone."""
+"""Links in a text that differ from it by their colour alone."""
 
 _UNNAMED = (
     """[...document.querySelectorAll('th')].filter((each) => !each.textContent.trim()).map((each) => each.outerHTML)"""
@@ -113,6 +113,6 @@ _ALL = {
 
 
 def faults_of(page: Page) -> dict[str, object]:
-    """What is wrong with the layout of the page as it is now."""
+    """Returns the faults of the page's present layout, by name."""
     found = {name: page.value(expression) for name, expression in _ALL.items()}
     return {name: wrong for name, wrong in found.items() if wrong}

@@ -11,7 +11,7 @@ from oncelog.testing import Broker
 from tests.support.console.chromium import Page
 
 CONFIG = {"num.partitions": 2}
-"""As the page starts its broker."""
+"""The settings with which the page starts its broker."""
 _MINUTE_MS = 60_000
 
 
@@ -163,5 +163,5 @@ class Lesson:
         assert len(self._read()) == count
 
     def _read(self) -> list[bytes | None]:
-        """What a read_committed reader gets."""
+        """Returns the values that a read_committed reader gets."""
         return [each.value for each in self._broker.records("payments")]

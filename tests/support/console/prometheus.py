@@ -18,13 +18,13 @@ from tests.support.patience import PATIENCE_S
 PROGRAM = PLACE / "prometheus" / "usr" / "bin" / "prometheus"
 PROMTOOL = PROGRAM.with_name("promtool")
 RATE_INTERVAL_S = 15
-"""What Grafana would put in the place of `$__rate_interval` is a few times the interval of scrapes."""
+"""The value of `$__rate_interval`: like Grafana's, it is a few times the interval of scrapes."""
 _SCRAPE_INTERVAL_S = 2
 _READY = "ready to receive web requests"
 
 
 class Prometheus:
-    """For a `with` block."""
+    """A Prometheus that runs during a `with` block."""
 
     def __init__(self, scraped: str, directory: Path) -> None:
         self._settings = directory / "prometheus.yml"

@@ -16,7 +16,7 @@ class Ledger:
         self.reads: list[int] = []
         self.readers: set[str] = set()
         self.revoked: list[tuple[str, int]] = []
-        """Who had to give up how many partitions at once."""
+        """Each revocation: the member, and how many partitions it gave up at once."""
         self.changed = asyncio.Condition()
 
     async def assign(self, name: str, partitions: Sequence[TopicPartition]) -> None:
@@ -36,7 +36,7 @@ class Ledger:
             self.changed.notify_all()
 
     async def wait_for_shares(self, *shares: int) -> None:
-        """Until the members own so many partitions each, in ascending order."""
+        """Wait until the members own so many partitions each; `shares` is in ascending order."""
         await self._wait(lambda: sorted(map([*self.owners.values()].count, {*self.owners.values()})) == list(shares))
 
     async def wait_for_reads(self, count: int) -> None:

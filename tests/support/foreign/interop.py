@@ -51,7 +51,7 @@ SHARE_STATE_ON_ONE_NODE = (
     "share.coordinator.state.topic.min.isr=1",
     "share.coordinator.state.topic.num.partitions=2",
 )
-"""What share groups need of an Apache Kafka that is alone."""
+"""Settings that share groups need on an Apache Kafka of one node."""
 
 
 def unique(prefix: str) -> str:
@@ -92,7 +92,7 @@ def java_source(program: Path, *arguments: str) -> list[str]:
 
 
 def run(command: list[str], feed: str = "", code: int = 0) -> str:
-    """What a program prints; it must end with that exit code, in time."""
+    """Returns the output of a program, which must end with that exit code, in time."""
     ended = subprocess.run(command, input=feed, capture_output=True, text=True, timeout=PATIENCE_S)
     assert ended.returncode == code, (
         f"{command} ended with {ended.returncode}\n{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}"
@@ -123,7 +123,7 @@ class Killable(Protocol):
 
 
 def finished_while_killed(command: list[str], daemon: Killable, pause_s: float, kills: int = 3) -> list[str]:
-    """What a program prints after "loaded", while the broker is killed some times under it."""
+    """Returns the lines that a program prints after "loaded", while the broker is killed some times under it."""
     pause = threading.Event()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         await_line(process, "loaded")
@@ -137,8 +137,8 @@ def finished_while_killed(command: list[str], daemon: Killable, pause_s: float, 
 
 
 def await_no_lag(daemon: Daemon, group: str) -> None:
-    """Until a share group has acknowledged all: of an acknowledgement whose answer was lost, its members cannot say
-    whether it has been accepted."""
+    """Wait until a share group has acknowledged all. If the answer to an acknowledgement was lost, members cannot say
+    whether it was accepted."""
     pause, deadline = threading.Event(), time.monotonic() + PATIENCE_S
     with Admin(daemon.bootstrap) as admin:
         while any(offset.lag for offset in admin.list_share_group_offsets(group).values()):

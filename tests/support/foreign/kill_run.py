@@ -1,7 +1,7 @@
 """librdkafka clients that transfer, process and read while their broker is killed; they write their history down.
 
-Owns: what each client does, and when it starts anew. librdkafka does not tell producer ids and epochs; in their place
-the history counts: the number of a transactional id, and how many producers it has had.
+Owns: what each client does, and when it starts again. librdkafka does not expose producer ids and epochs; in their
+place the history counts: the number of a transactional id, and how many producers it has had.
 """
 
 import threading
@@ -21,7 +21,7 @@ GROUP = "pipeline"
 
 
 class Run:
-    """What all clients share."""
+    """The objects that all clients share."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -86,7 +86,7 @@ class TransactionalProducer:
         pending.done()
 
     def end(self, *, commit: bool) -> None:
-        """Raises KafkaException; what a refused commit has done is unknown, as this client does not tell its tries."""
+        """Raises KafkaException; the outcome of a refused commit is unknown: this client does not report its tries."""
         recorder = self.run.recorder
         if commit:
             # Delivery reports come to who waits for them.
@@ -97,7 +97,7 @@ class TransactionalProducer:
         pending.done()
 
     def recover(self, raised: KafkaException) -> None:
-        """Abort, or start anew where this client can do no more."""
+        """Abort, or start a new producer where this one can do no more."""
         if raised.args[0].txn_requires_abort():
             try:
                 self.end(commit=False)
@@ -124,7 +124,7 @@ class TransactionalProducer:
 
 
 def again(function: Callable[[], object]) -> None:
-    """Until it is done, or is refused."""
+    """Repeats a call while its error is retriable; raises any other error."""
     while True:
         try:
             function()

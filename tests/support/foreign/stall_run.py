@@ -29,7 +29,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.processes.daemon import Daemon
 
 STALLED_S = 10.0
-"""Of waiting for a request that has no reason to wait."""
+"""A gap longer than this before a request that has no reason to wait is a stall."""
 _START_S = 60.0
 _ROOT = Path(__file__).parent.parent.parent.parent
 _BURN = "import time\nend = time.monotonic() + 900\nwhile time.monotonic() < end: pass"
@@ -37,7 +37,7 @@ _LINE = re.compile(r"%\d\|(?P<at>[\d.]+)\|(?P<facility>\w+)\|[^|]*\|(?P<text>.*)
 _REMOVED = "Handle is terminating in state TRY_CONNECT"
 
 Line = tuple[float, str, str]
-"""Of a client's log: wall time in seconds, facility, text."""
+"""A line of a client's log: wall time in seconds, facility, text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Recovery:
     kill: int
     copier: int
     down_s: float
-    """From the kill to that answer."""
+    """Time from the kill to that answer."""
     committed_s: float | None
     """The end of the first transaction that began after it; None: not in time."""
     offsets_gap_s: float

@@ -75,7 +75,7 @@ class Application:
         assert producer.flush(PATIENCE_S) == 0
 
     def await_open_transaction(self, topic: str) -> None:
-        """Until results are written that are not committed yet: the middle of a transaction."""
+        """Wait until results are written that are not committed yet: the middle of a transaction."""
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
         asked = {TopicPartition(f"{self.name}-{topic}", index): OffsetSpec.latest() for index in range(PARTITIONS)}
         deadline = time.monotonic() + PATIENCE_S

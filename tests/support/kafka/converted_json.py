@@ -7,7 +7,7 @@ from oncelog.protocol.schema import ArrayOf, Field, Structure, attribute
 from oncelog.protocol.types import Primitive, Variable
 
 _OUR_TAGS = 1_000
-"""From here on: Kafka keeps their bytes and does not know what they mean."""
+"""The first of our own tags: Kafka keeps their bytes and does not know what they mean."""
 
 
 def as_json(message: Any, structure: Structure, version: int) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _json_value(kind: Any, value: Any, version: int) -> Any:
 
 
 def renamed(printed: Any, structure: Structure, version: int) -> dict[str, Any]:
-    """What Kafka printed, under our names; its names are the same in camel case."""
+    """Renames the fields of what Kafka printed to our names; Kafka's are the same in camel case."""
     fields = {field.name.replace("_", ""): field for field in structure.fields}
     values = {}
     for name, value in printed.items():

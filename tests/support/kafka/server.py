@@ -77,7 +77,7 @@ class Kafka:
             raise
 
     def _wait(self, host: str, port: int) -> None:
-        """Kafka tells nobody that it is ready: ask until it answers."""
+        """Ask until Kafka answers: it does not report that it is ready."""
 
         def answers() -> bool:
             if self._process.poll() is not None:
@@ -95,7 +95,7 @@ class Kafka:
         return file.read_text() if file.exists() else None
 
     def names(self, path: str) -> list[str]:
-        """Of the files in a directory of its data."""
+        """The names of the files in a directory of its data."""
         return sorted(file.name for file in (self._directory / "data" / path).iterdir())
 
     def end(self) -> None:
@@ -134,7 +134,7 @@ def java_with_kafka() -> list[str]:
 
 
 def write_settings(directory: Path, *, static_quorum: bool = False, overrides: Sequence[str] = ()) -> tuple[Path, int]:
-    """Of one node that keeps its data below `directory`: the file, and the port to come."""
+    """Writes the settings of one node that keeps its data below `directory`. Returns the file and the node's port."""
     port, controller_port = free_ports(2)
     quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
     if static_quorum:
@@ -153,7 +153,7 @@ def format_storage(
     static_quorum: bool = False,
     cluster_id: str | None = None,
 ) -> None:
-    """What Kafka wants done to its directory before its first start; `run` is Java with its class path."""
+    """Formats the node's directory, as Kafka wants before its first start; `run` is Java with its class path."""
     cluster_id = cluster_id or uuid.uuid4().hex[:22]
     command = [*run, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings)]
     if not static_quorum:
@@ -164,7 +164,7 @@ def format_storage(
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody has now. They lie below those that systems give to outgoing connections: one of another test
+    """Ports that are free now. They lie below those that systems give to outgoing connections: one of another test
     took a port between here and the start of the server that was to have it."""
     with ExitStack() as held:
         ports: list[int] = []

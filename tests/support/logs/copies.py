@@ -28,7 +28,7 @@ class Recorder:
     round_count: int = 0
     record_count: int = 0
     copied: asyncio.Event = field(default_factory=asyncio.Event)
-    """At the end of what is known of the source."""
+    """Set when a round has copied all that is known of the source."""
 
     def on_survey(self, found: Survey) -> None:
         self.surveys.append(found)
@@ -58,12 +58,12 @@ async def copy(
 
 
 async def contents(bootstrap: str, *topics: str) -> dict[TopicPartition, list[Content]]:
-    """What a reader of committed records sees of each partition, in order."""
+    """Returns the committed records of each partition, in order."""
     return {place: [each for _, each in found] for place, found in (await placed(bootstrap, *topics)).items()}
 
 
 async def placed(bootstrap: str, *topics: str) -> dict[TopicPartition, list[tuple[int, Content]]]:
-    """As `contents`, with the offsets; by default of all topics that are copied."""
+    """Returns the committed records of each partition with their offsets; by default of all topics that are copied."""
     async with Admin(bootstrap) as admin, Consumer(bootstrap_servers=bootstrap) as consumer:
         names = topics or [name for name in await admin.list_topics() if not name.startswith("__")]
         described = await admin.describe_topics(*names) if names else []
@@ -130,7 +130,7 @@ class _AbortedError(Exception):
 
 
 def expected_offset(source: Sequence[tuple[int, Content]], target: Sequence[tuple[int, Content]], offset: int) -> int:
-    """Where a reader of the source at `offset` has to go on, by both logs: the first record that it has not read."""
+    """The target's offset for a reader of the source at `offset`: that of the first record that it has not read."""
     index = next((number for number, (at, _) in enumerate(source) if at >= offset), len(source))
     if index < len(target):
         return target[index][0]

@@ -43,7 +43,7 @@ class Broker(Protocol):
 @dataclass(frozen=True)
 class Filled:
     last_batch: bytes
-    """What the idempotent producer sent last, at offset 29."""
+    """The last batch of the idempotent producer, at offset 29."""
 
 
 def fill(broker: Broker, wall_ms: int) -> Filled:
@@ -270,7 +270,7 @@ HARMLESS: Mapping[str, Damage] = {
     "clean stop forgotten": _one(".kafka_cleanshutdown", _gone),
     "all but the .log deleted": _all_but_the_logs_gone,
 }
-"""What can be rebuilt: afterwards all is as before."""
+"""Damage that can be repaired: afterwards all is as before."""
 
 DESTRUCTIVE: Mapping[str, tuple[Damage, str]] = {
     "torn tail (-7 bytes)": (_one(ACTIVE, lambda data: data[:-7]), ACTIVE),
@@ -283,7 +283,7 @@ DESTRUCTIVE: Mapping[str, tuple[Damage, str]] = {
     "oldest .log deleted": (_one(OLDEST, _gone), OLDEST),
     "all .log deleted": (_each(".log", _gone), f"{TOPIC}-0"),
 }
-"""What destroys acknowledged records, and the file that must be named."""
+"""Damage that destroys acknowledged records, and the file that must be named for each."""
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ DESTRUCTIVE: Mapping[str, tuple[Damage, str]] = {
 
 @dataclass
 class Seen:
-    """What a read_committed reader gets that checks nothing itself, as librdkafka does unless told to."""
+    """The result of a read_committed reader that checks nothing itself, like librdkafka by default."""
 
     offsets: list[int] = field(default_factory=list)
     is_right: bool = True
@@ -379,7 +379,7 @@ KINDS: Mapping[str, Callable[[MemoryDisk, str], None]] = {
     "EACCES": _refused,
     "is a directory": _directory_instead,
 }
-"""What may befall any file."""
+"""The kinds of damage that any file can have."""
 
 NOTHING_DEPENDS_ON = (
     ".kafka_cleanshutdown",
@@ -396,7 +396,7 @@ def _holds_a_round(data: bytes) -> bool:
 
 
 def is_silently_harmless(path: str, kind: str, data: bytes) -> bool:
-    """Whether nobody needs to hear of it: nothing reads the file, or nothing has changed."""
+    """Whether the damage needs no report: no start reads the file, or nothing is lost."""
     if path in NOTHING_DEPENDS_ON or (kind in ("empty", "truncated", "garbage") and not data):
         return True
     if path == "flushed-offsets" and kind == "truncated":

@@ -55,13 +55,13 @@ _OWN_SOURCES = ("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_GROUP_
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What clients see of a cluster."""
+    """A cluster as clients see it."""
 
     cluster_id: str | None
     topics: Mapping[str, tuple[UUID, int]]
     configs: Mapping[str, Mapping[str, str | None]]
     committed: Mapping[TopicPartition, list[Any]]
-    """What read_committed readers get: offset, timestamp, key, value."""
+    """Records that read_committed readers get: offset, timestamp, key, value."""
     uncommitted: Mapping[TopicPartition, list[Any]]
     groups: Mapping[str, str]
     """Their types."""
@@ -115,7 +115,7 @@ async def make_past(bootstrap: str) -> None:
 
 
 async def _do_jobs(bootstrap: str) -> None:
-    """Of six jobs two are accepted, one is rejected, one released; two are on the way at the end."""
+    """Sends six jobs: two are accepted, one is rejected, one released; two are on the way at the end."""
     async with Producer(bootstrap) as producer:
         for number in range(6):
             await producer.send("jobs", b"%d" % number)
@@ -134,7 +134,7 @@ async def _do_jobs(bootstrap: str) -> None:
 
 
 async def jobs_left(bootstrap: str) -> dict[int, int]:
-    """What the share group gets next, each with its delivery count."""
+    """Returns the jobs that the share group gets next: offset and delivery count."""
     found: dict[int, int] = {}
     async with ShareConsumer("jobs", bootstrap_servers=bootstrap, group_id="workers") as workers:
         while len(found) < len(LEFT):
@@ -168,7 +168,7 @@ async def leave_open(bootstrap: str) -> None:
 
 
 async def prepare(bootstrap: str) -> PreparedTxnState:
-    """A transaction whose end somebody else will decide."""
+    """Prepares a transaction that another client will end."""
     async with Producer(
         bootstrap, transactional_id="mover", transaction_two_phase_commit_enable=True, linger_ms=1
     ) as producer:
@@ -217,13 +217,13 @@ async def offsets_of(admin: Admin, groups: Mapping[str, str]) -> dict[str, Mappi
 
 
 async def _configs(admin: Admin, **resource: Any) -> Mapping[str, str | None]:
-    """What was set on the resource itself."""
+    """Returns the settings that were set on the resource itself."""
     entries = await admin.describe_config_entries(**resource)
     return {entry.name: entry.value for entry in entries if entry.source in _OWN_SOURCES}
 
 
 async def read(bootstrap: str, places: list[TopicPartition], isolation: Any) -> dict[TopicPartition, list[Any]]:
-    """What there is for readers of this isolation level, now."""
+    """Returns the records that readers of this isolation level can read now."""
     async with Consumer(
         bootstrap_servers=bootstrap, isolation_level=isolation, auto_offset_reset="earliest"
     ) as consumer:

@@ -43,7 +43,7 @@ ARGUMENTS = {
     **dict.fromkeys(("token expire", "token renew", "user add", "user remove"), ("x",)),
     **dict.fromkeys(("topic create", "topic delete", "topic describe", "txn describe", "txn fence"), ("x",)),
 }
-"""What a command must be given."""
+"""The arguments that each command must be given."""
 
 
 def asking() -> Iterator[str]:

@@ -17,7 +17,8 @@ from tests.support.processes.daemon import Daemon
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 LEASE_MS = 60_000
-"""Nobody is deposed who has had no core for a while: the end of a process is seen by its connection."""
+"""The lease is long enough that a leader without a core for a while keeps it. The end of a process is seen by its
+connection."""
 
 _schemas = count()
 
@@ -59,12 +60,12 @@ class Pair:
 
     @property
     def leader(self) -> int:
-        """By the tables."""
+        """The number of the node that leads, by the tables."""
         found: int = self.sql("select node_id from oncelog_lease")
         return found
 
     def move_to(self, number: int) -> None:
-        """Once that node stands by."""
+        """Let this node lead, once it stands by; returns when it does."""
         until(lambda: bool(self.sql(f"select followed >= 0 from oncelog_node where node_id = {number}")))
         self.sql(f"update oncelog_lease set wanted = {number}")
         until(lambda: self.leader == number)

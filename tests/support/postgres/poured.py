@@ -1,4 +1,4 @@
-"""What a broker in memory has left in its tables, in a schema of a real PostgreSQL."""
+"""The tables that a broker in memory has left, in a schema of a real PostgreSQL."""
 
 from random import Random
 
@@ -18,7 +18,7 @@ from tests.fakes.virtual_time import VirtualTime
 from tests.support.logs.damage import END_OFFSET, fill, produce
 
 JOURNAL_ONLY = 5
-"""So many records are in the journal, and in no chunk."""
+"""Number of records that are in the journal, and in no chunk."""
 LOG_END = END_OFFSET + JOURNAL_ONLY
 _CHECKPOINT_DUE_MS = 11_000
 _CHECKPOINT_BYTES = 250_000

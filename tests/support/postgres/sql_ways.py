@@ -125,7 +125,7 @@ async def psycopg_async(dsn: str) -> AsyncIterator[Way]:
 
 
 async def psycopg_async_with_blocks(dsn: str) -> AsyncIterator[Way]:
-    """As pools with autocommit are used; its rows are dicts."""
+    """psycopg's asynchronous connections with autocommit, as pools use them; rows are dicts."""
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
     from psycopg.rows import dict_row
 

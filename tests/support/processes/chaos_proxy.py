@@ -120,7 +120,7 @@ class ChaosProxy:
             await writer.drain()
 
     async def _repeat(self, sent: bytes) -> None:
-        """Everything that the client sent arrives a second time; nobody reads the answers."""
+        """Everything that the client sent arrives a second time; the answers are not read."""
         try:
             reader, writer = await asyncio.open_connection(*self.upstream)
         except OSError:

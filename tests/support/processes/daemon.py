@@ -69,11 +69,11 @@ class Daemon:
 
     @property
     def log(self) -> str:
-        """What it has written to standard error, in all of its lives, up to the last whole line."""
+        """Its standard error, of all of its lives, up to the last whole line."""
         return "".join(f"{line}\n" for line in whole_lines(self.stderr_path))
 
     def events(self, *names: str) -> list[dict[str, Any]]:
-        """Of its log, those with these names, or all."""
+        """The events of its log with these names, or all."""
         return events(self.stderr_path, *names)
 
     def await_event(self, name: str, count: int = 1) -> dict[str, Any]:

@@ -39,11 +39,11 @@ _LOADED = (
         )
     ),
 )
-"""What nearly every daemon of a test needs: for its start, and for what clients ask first."""
+"""Modules that nearly every daemon of a test needs: for its start, and for what clients ask first."""
 
 
 class ForkedProcess:
-    """What `subprocess.Popen` is for tests: signals, the exit code, standard output as lines of text."""
+    """The part of `subprocess.Popen` that tests use: signals, the exit code, standard output as lines of text."""
 
     def __init__(self, arguments: list[str], stderr: Path, environ: dict[str, str]) -> None:
         """Runs `oncelog.broker` with these arguments; standard error is added to the file."""
@@ -100,7 +100,7 @@ class ForkedProcess:
 
 @cache
 def _forks() -> socket.socket:
-    """To the process that forks, one for each worker of pytest; it ends with the worker."""
+    """A socket to the process that forks. There is one for each worker of pytest, and it ends with the worker."""
     ours, theirs = socket.socketpair()
     with theirs:
         # Not waited for: it outlives every test.
@@ -130,7 +130,7 @@ def _serve(requests: socket.socket) -> None:
 
 
 def _watch(request: dict[str, object], requests: socket.socket, stdout: int, exit_code: int) -> NoReturn:
-    """Forks the daemon, tells its process id, and in the end its exit code."""
+    """Forks the daemon, and sends its process id and, in the end, its exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pid = os.fork()
     if pid == 0:
@@ -172,5 +172,5 @@ def _run(stdout: int, arguments: list[str], stderr: str, environ: dict[str, str]
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who waits for a daemon's end needs nobody who waits for its own
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps each `_watch`: nothing waits for it
     _serve(socket.socket(fileno=int(sys.argv[1])))

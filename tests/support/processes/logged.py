@@ -1,4 +1,4 @@
-"""What another process has written to its log so far: whole lines alone.
+"""Reads the log of another process, while it is being written: whole lines alone.
 
 The last line may still be on its way. A reader sees it up to where a page of the file ends, so its JSON is cut
 somewhere. tests/test_tidy.py lets no test open the log of a daemon in another way.
@@ -16,7 +16,7 @@ def whole_lines(path: Path) -> list[str]:
 
 
 def drop_half_a_line(path: Path) -> None:
-    """What a killed process has left of its last one, so that the next process begins a line of its own."""
+    """Cut off the part of a line that a killed process has left, so that the next process begins a line of its own."""
     if path.exists():
         os.truncate(path, len(_whole(path)))
 

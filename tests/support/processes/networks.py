@@ -1,5 +1,5 @@
 """A network of its own for a process, joined to ours by one cable, on which packets can be dropped: neither side is
-told, as where a cable is pulled or a switch fails. Needs root, `ip` and `nft`.
+notified, as where a cable is pulled or a switch fails. Needs root, `ip` and `nft`.
 
 Owns: a network namespace, the two ends of the cable (addresses that are set aside for tests, RFC 2544), and what is
 dropped. What is dropped is decided inside, so that nothing of it is left in our own network.
@@ -34,7 +34,7 @@ class Network:
 
     @property
     def command(self) -> list[str]:
-        """What runs a command inside; it becomes that command."""
+        """Prefix of a command that is to run inside; its process becomes that command."""
         return ["nsenter", f"--net=/run/netns/{self._name}"]
 
     @contextmanager
@@ -55,11 +55,11 @@ class Network:
             _run("ip", "netns", "delete", self._name)
 
     def drop_incoming(self, what: str = "") -> None:
-        """What comes in and matches, in the words of nft, such as "tcp sport 5432"; without words everything."""
+        """Drop incoming packets that match an expression of nft, such as "tcp sport 5432"; without one, all."""
         self._nft(f"add rule inet cut input iif cable {what} drop")
 
     def drop_outgoing(self, what: str = "") -> None:
-        """The same of what goes out."""
+        """Drop outgoing packets that match an expression of nft; without one, all."""
         self._nft(f"add rule inet cut output oif cable {what} drop")
 
     def heal(self) -> None:

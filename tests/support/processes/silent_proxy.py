@@ -14,7 +14,7 @@ class SilentProxy:
         self.port = 0
         self.is_silent = False
         self.most_answers = inf
-        """After so many answers a connection is silent."""
+        """Number of answers after which a connection is silent."""
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()

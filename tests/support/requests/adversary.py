@@ -27,9 +27,9 @@ class Stored:
     transactional_ids: list[str]
     patterns: tuple[str, ...] = (".*",)
     batches: tuple[bytes, ...] = (b"",)
-    """What clients write; the first are harmless, and what an attack sends unless told otherwise."""
+    """The batches that clients write; an attack sends the first ones, which are harmless, by default."""
     settings: tuple[tuple[str, str], ...] = ()
-    """What a request that changes settings sets."""
+    """The settings that a request sets, if it sets any."""
 
 
 @dataclass(frozen=True, slots=True)

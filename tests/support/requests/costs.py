@@ -1,4 +1,4 @@
-"""What a request costs a broker in memory: work, memory and bytes answered, and how much of the work stood in one turn.
+"""Measures what a request costs a broker in memory: work, in all and in one turn; memory; bytes answered.
 
 Work is counted as calls of functions, Python's and C's, so that a busy machine measures the same as an idle one; some
 nine million of them take a second.
@@ -31,7 +31,8 @@ PATTERN_STEPS_IN_20_MS = 500_000
 PATTERN_STEPS_A_CHARACTER, STORED_CHARACTERS = 1_600, 5_000
 """The largest pattern has 1,500 instructions; what `tests.support.requests.stored` gives topics as names."""
 STORED_ELEMENTS = 5_000
-"""What `tests.support.requests.stored` stores: partitions, groups, offsets, transactional ids, producers."""
+"""Number of elements that `tests.support.requests.stored` stores: partitions, groups, offsets, transactional ids,
+producers."""
 CALLS, CALLS_A_BYTE, CALLS_A_STORED_ELEMENT = 10_000, 100, 120
 ANSWERED_BYTES, ANSWERED_BYTES_A_BYTE, ANSWERED_BYTES_A_STORED_ELEMENT = 30_000, 60, 120
 DESCRIBED_CALLS_A_BYTE, DESCRIBED_BYTES_A_BYTE = 200, 1_000
@@ -46,15 +47,15 @@ class Cost:
     longest_turn_calls: int
     turn_count: int
     peak_bytes: int
-    """What was allocated at most beyond what there was before; 0 where it was not measured."""
+    """The most memory allocated at a time, beyond what there was before; 0 where it was not measured."""
     answered_bytes: int
     closes: str | None
     inflated_bytes: int
-    """Decompressed on the loop in one turn, by a call or two: what runs beside the loop keeps nobody waiting."""
+    """Decompressed on the loop in one turn, by a call or two: work beside the loop keeps no other request waiting."""
     pattern_steps: int
     """On the loop in one turn: instructions of the pattern times characters of the text."""
     beside_pattern_steps: int
-    """The same of what runs beside the loop, in all: it keeps nobody waiting, and a core busy."""
+    """Beside the loop, in all: instructions times characters. It keeps no request waiting, and a core busy."""
 
 
 class _Unseen:
@@ -164,8 +165,8 @@ def _counting(function: Callable[[], T], calls: _Calls, counts: list[int]) -> Ca
 def over_budget(
     cost: Cost, size_bytes: int, stored_characters: int = STORED_CHARACTERS, api: Api | None = None
 ) -> list[str]:
-    """What a request of so many bytes may not cost, whatever is in it, where `STORED_ELEMENTS` are stored, with names
-    of so many characters."""
+    """Returns the costs that exceed the limits of a request of so many bytes, whatever is in it. `STORED_ELEMENTS` are
+    stored, with names of so many characters."""
     stored = STORED_ELEMENTS
     calls_a_byte, answered_a_byte = CALLS_A_BYTE, ANSWERED_BYTES_A_BYTE
     if api is not None and api.key is ApiKey.DESCRIBE_CONFIGS:

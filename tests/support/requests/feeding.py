@@ -1,4 +1,4 @@
-"""Hands over what was received as an event loop does it: written into the memory of whoever reads it."""
+"""Hands over what was received as an event loop does it: written into the memory of its reader."""
 
 from collections.abc import Callable, Iterator
 

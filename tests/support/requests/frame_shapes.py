@@ -30,7 +30,7 @@ COMPRESSION_NAMES = {number: name for name, number in CODECS.items()}
 
 @cache
 def shapes(codec: str) -> dict[str, bytes]:
-    """By name: compressed bodies that are announced as `COUNT` records."""
+    """Compressed bodies that are announced as `COUNT` records, by name."""
     return dict(_shapes(codec))
 
 
@@ -77,7 +77,7 @@ def _with_body(header: BatchHeader, body: bytes, *, codec: int = 0, more: int = 
 
 
 def contents(batch: bytes | memoryview) -> list[tuple[Any, ...]] | None:
-    """What a producer has put into a batch; None if it cannot be read."""
+    """The records of a batch without their offsets; None if it cannot be read."""
     try:
         return [each[1:] for each in decode_records(memoryview(batch))]
     except ProtocolError:

@@ -31,7 +31,7 @@ def cyclic_garbage() -> Iterator[Counter[str]]:
 
 @contextmanager
 def collections_off() -> Iterator[None]:
-    """For what is timed: a collection takes as long as everything else in the process is large."""
+    """Keep collections out of what is timed: each takes as long as everything else in the process is large."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

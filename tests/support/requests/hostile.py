@@ -1,4 +1,4 @@
-"""Names that clients and foreign brokers may choose, to the harm of whoever looks at them; and how to see the harm.
+"""Harmful names that clients and foreign brokers may choose, and how to see the harm.
 
 One table for every test of what is printed, logged or counted.
 """
@@ -34,13 +34,13 @@ HOSTILE = {
     "end of JSON": '"}\n{"event":"forged"}',
     "backslashes": "a\\x1b\\",
 }
-"""What can come over the wire, which takes UTF-8."""
+"""Hostile names that can come over the wire, which takes UTF-8."""
 SURROGATE = "a\ud800b\udc9b"
 ORDINARY = ("orders.eu-1", "zahlungen-für-größe", "注文", "заказы", "παραγγελίες", "🧾-1", "a b", "o'hara & söhne <x>")
 
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 names = st.one_of(st.sampled_from([*HOSTILE.values(), *ORDINARY]), st.text(max_size=30))
-"""With lone surrogates, too."""
+"""Any names, with lone surrogates, too."""
 
 
 def require_harmless(output: str, *, allows_colours: bool = False) -> None:

@@ -120,7 +120,7 @@ def _plain(message: Any, field: Field, version: int, flexible: bool) -> Any:
 
 
 def without_bookkeeping(parsed: Any) -> Any:
-    """What construct parsed, as plain dicts and lists."""
+    """A value that construct parsed, as plain dicts and lists."""
     if isinstance(parsed, dict):
         return {key: without_bookkeeping(value) for key, value in parsed.items() if key != "_io"}
     if isinstance(parsed, list):

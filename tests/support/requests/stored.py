@@ -17,7 +17,7 @@ from tests.support.requests.adversary import Stored
 
 _INFLATED_BYTES, _MANY_RECORDS = 12_000_000, 60_000
 OPENED_TOPICS = {"compacted": {"cleanup.policy": "compact"}, "zipped": {"compression.type": "gzip"}}
-"""Whose batches the broker opens."""
+"""Topics whose batches the broker opens, with their settings."""
 _LONG = "a" * 200
 WIDE_PARTITIONS, TOPICS, GROUPS, TRANSACTIONS, PRODUCERS = 2_000, 100, 300, 300, 300
 

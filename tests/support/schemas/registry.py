@@ -1,6 +1,6 @@
 """A small schema registry in this process, which speaks the part of Confluent's REST that clients need.
 
-It keeps schemas in memory, knows no compatibility but what a test tells it, and counts the requests.
+It keeps schemas in memory, finds versions compatible unless a test sets `refuses`, and keeps a list of the requests.
 """
 
 import base64
@@ -16,7 +16,7 @@ Answer = tuple[int, dict[str, Any]]
 
 
 class SmallRegistry:
-    """What it has, and how it is to fail."""
+    """The schemas of the registry, and how it is to fail."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -83,7 +83,7 @@ class SmallRegistry:
 
 
 def _schema(body: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a request, without what says nothing."""
+    """The fields of a request that are kept, without empty ones and the default type."""
     kept = {name: body[name] for name in ("schema", "schemaType", "references") if body.get(name)}
     if kept.get("schemaType") == "AVRO":
         del kept["schemaType"]

@@ -42,7 +42,7 @@ class Certificates:
         return self.issued(f"client-{common_name}", f"{common_name}.example", common_name=common_name)
 
     def server_settings(self, *, client_auth: str = "none") -> dict[str, str]:
-        """Of the broker."""
+        """The broker's settings for TLS."""
         return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": self.server_path,

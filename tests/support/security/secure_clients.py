@@ -20,7 +20,7 @@ from tests.support.patience import PATIENCE_MS, PATIENCE_S
 
 @dataclass(frozen=True)
 class Security:
-    """What a client is given to get through a listener."""
+    """A client's credentials for a listener."""
 
     protocol: str
     authority_path: str = ""
@@ -30,7 +30,7 @@ class Security:
     user: str = ""
     password: str = ""
     token: str = ""
-    """Of OAUTHBEARER."""
+    """The token for OAUTHBEARER."""
     is_delegated: bool = False
     """User and password are those of a delegation token."""
 

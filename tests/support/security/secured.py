@@ -49,7 +49,8 @@ listener.name.{listener}.oauthbearer.sasl.jaas.config={package}.oauthbearer.OAut
 unsecuredLoginStringClaim_sub="broker";
 """
 SESSION_MS = 1_500
-"""Of a login with SCRAM-SHA-256 over SASL_PLAINTEXT; others have no end. Kafka wants a second between two."""
+"""The length of a session with SCRAM-SHA-256 over SASL_PLAINTEXT; others have no end. Kafka wants a second between two
+logins."""
 _ITERATIONS: tuple[tuple[Literal["SCRAM-SHA-256", "SCRAM-SHA-512"], int], ...] = (
     ("SCRAM-SHA-256", 8_192),
     ("SCRAM-SHA-512", 4_096),
@@ -96,7 +97,7 @@ class Secured:
     token: Token
 
     def options(self, protocol: SecurityProtocol, mechanism: SaslMechanism | None = None) -> SecurityOptions:
-        """What a client needs to be let in."""
+        """A client's options for the listener of this protocol."""
         options: SecurityOptions = {"security_protocol": protocol}
         if protocol.endswith("SSL"):
             options["ssl_truststore_location"] = self.certificates.authority
@@ -112,7 +113,7 @@ class Secured:
 
 
 def _unsigned(expires_in_s: int, user: str = USER) -> str:
-    """As Kafka accepts it where nothing else is configured."""
+    """A token without a signature, which Kafka accepts where nothing else is configured."""
     now_s = int(time.time())
     parts: list[dict[str, str | int]] = [
         {"alg": "none"},

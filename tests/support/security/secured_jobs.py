@@ -1,4 +1,4 @@
-"""What clients of all languages are asked to do over a secured listener: a job in, a line out.
+"""Jobs for clients of all languages over a secured listener: a job in, a line out.
 
 The line is "ok" and what was read, or the protocol's name of the error (else the client's own), a colon and its text.
 Java's, Go's and Node's programs (tests/interop) read a job as JSON; the clients in Python are functions here.
@@ -38,13 +38,13 @@ class Job:
     security: Security
     topic: str = ""
     name: str = ""
-    """Of the group, or the transactional id."""
+    """The group, or the transactional id."""
     value: str = ""
-    """To send."""
+    """The value to send."""
     count: int = 0
     """How many to read, read_committed; then they are committed."""
     patience_ms: int = 15_000
-    """After which a client that tries again and again gives up."""
+    """Time after which a client that tries again and again gives up."""
 
     @property
     def patience_s(self) -> float:

@@ -70,7 +70,7 @@ class SparkCluster:
             return subprocess.Popen([*words, *arguments], env=self._environment, stdout=log, stderr=log)
 
     def state(self) -> dict[str, Any]:
-        """What the master's page says; nothing while it starts: for a moment it answers every path with HTML."""
+        """The JSON of the master's page; no workers while it starts: for a moment it answers every path with HTML."""
         try:
             with urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as page:
                 found: dict[str, Any] = json.load(page)
@@ -94,7 +94,7 @@ class SparkCluster:
         return [pid for pid, parent in parents().items() if parent in workers and _EXECUTOR in command(pid)]
 
     def python_executables(self) -> set[Path]:
-        """Of all Python processes below the executors, by the path that they were started with."""
+        """The executables of all Python processes below the executors, by the paths that these were started with."""
         return {Path(word) for pid in below(set(self.executors())) if "python" in (word := command(pid)[0])}
 
     def stop(self) -> None:

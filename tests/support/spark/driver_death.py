@@ -15,7 +15,7 @@ from oncelog.pipeline.sink.table_files import TableStep
 
 MOMENTS: tuple[Moment, Moment] = ("before", "after")
 _GRAVEYARD: list[object] = []
-"""What the dead have left: collecting it would run their `finally` blocks."""
+"""Objects that dead drivers have left: collecting them would run their `finally` blocks."""
 
 
 class DriverDied(Exception):
@@ -71,7 +71,7 @@ class Death:
 
 
 def deaths(output_count: int, *, commits_group: bool = False) -> list[Death]:
-    """Before and after every step of a batch with so many outputs, and perhaps a commitGroup."""
+    """All deaths before and after a step of a batch with so many outputs, and perhaps a commitGroup."""
     return [
         Death(step, moment, nth)
         for step in Step
@@ -82,5 +82,5 @@ def deaths(output_count: int, *, commits_group: bool = False) -> list[Death]:
 
 
 def deaths_with_table() -> list[Death]:
-    """Before and after every step of a batch with one topic and one table."""
+    """All deaths before and after a step of a batch with one topic and one table."""
     return [*deaths(1), *(Death(step, moment) for step in TableStep for moment in MOMENTS)]

@@ -64,11 +64,11 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What each output must hold: money in cents."""
+    """The records that each output must hold: money in cents."""
 
     accepted: set[str]
     rejected: Counter[str]
-    """By reason."""
+    """The number of rejected records by reason."""
     balances: dict[str, tuple[int, int, int, int]]
     """cents, purchases, and of these what came late"""
     alerts: set[tuple[str, int]]

@@ -36,7 +36,7 @@ class Query:
         (self.location / "offsets" / str(batch_id)).write_text(f"v1\n{batch_id}{offsets}")
 
     def plan_ends(self, batch_id: int, ends: StreamOffset) -> None:
-        """As a query with one source of `format("oncelog")`."""
+        """Plan a batch as a query with one source of `format("oncelog")` does."""
         lines = ["v1", json.dumps({"batchTimestampMs": int(time.time() * 1000)}), json.dumps(to_json(ends))]
         (self.location / "offsets" / str(batch_id)).write_text("\n".join(lines))
 
@@ -78,7 +78,7 @@ class Query:
 
 
 def check_report_of_a_death(query: Query, death: Death) -> str:
-    """The report tells which attempts failed, which replay was skipped, and what a sink without transactions would have
+    """The report says which attempts failed, which replay was skipped, and what a sink without transactions would have
     left twice: what the dead driver wrote, or the whole batch. Returns the prefix of the outputs."""
     records, prefix = ROWS * len(OUTPUTS), f"report-{uuid4().hex[:8]}-"
     asyncio.run(make_topics(query.bootstrap, prefix))

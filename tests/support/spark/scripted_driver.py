@@ -1,6 +1,7 @@
 """A driver of the demonstration's job that does what a script says: its lives, one after the other, in `lives.json`.
 
-Each life is a list of events; it ends well after `done`, otherwise with an error. What it was told is in `orders`.
+Each life is a list of events; it ends well after `done`, otherwise with an error. The file `orders` has the
+orders of all lives.
 """
 
 import argparse

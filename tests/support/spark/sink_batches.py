@@ -42,7 +42,7 @@ def settings(bootstrap: str, prefix: str, **client: object) -> SinkSettings:
 
 
 def group_of(batch_id: int, prefix: str) -> GroupOffsets:
-    """As if the batches were read from one of the topics, an offset for each."""
+    """The offsets of a group, as if batches were read from one of the topics, an offset for each."""
     return group_offsets(f"lag-{prefix}", [{prefix + OUTPUTS[0]: TopicOffsets("", {0: 0}, {0: batch_id + 1})}])
 
 

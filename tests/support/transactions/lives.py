@@ -24,7 +24,7 @@ LAST, FENCE = 32_766, 32_767
 class Life:
     states: Mapping[str, TransactionMetadata | None]
     who: Mapping[str, tuple[Pair, ...]]
-    """Who asks, and the pairs that they claim."""
+    """The producers that ask, and the pairs that they claim."""
     never: Mapping[str, str]
     """The states that this life does not have, and why."""
 
@@ -72,7 +72,7 @@ LAST_EPOCH = Life(
     {UNKNOWN: "an unknown id has no epoch", **_DEAD},
 )
 
-# A fence by transaction.version 1 has taken the epoch that is given to nobody; who makes it up can go on with it.
+# A fence by transaction.version 1 has taken the epoch that no producer gets; one that makes it up can continue.
 FENCED_LAST = Life(
     _in(*LOGGED, producer_epoch=FENCE),
     {
@@ -113,7 +113,7 @@ _ROTATING = _in(
     last_producer_epoch=LAST,
     next_producer_id=NEXT_ID,
 )
-# An end at the last epoch is prepared; the client may already have been told of id 8.
+# An end at the last epoch is prepared; the client may already have received id 8.
 ROTATING = Life(
     _ROTATING,
     {

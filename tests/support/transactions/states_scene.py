@@ -24,7 +24,7 @@ _NOT_LOGGED = {"PrepareEpochFence": "Ongoing", "Dead": "Empty"}
 
 
 def topic_of(state: str) -> str:
-    """Of the two partitions of its transaction."""
+    """The topic of the two partitions that its transaction writes to."""
     return f"of-{state}"
 
 

@@ -294,7 +294,7 @@ END_V1: Tables = {
     """,
 }
 
-# --- EndTxn from version 5 on, commit | abort: what is pending comes first, the epoch tells a retry from the next end -
+# --- EndTxn from version 5 on, commit | abort: what is pending comes first, the epoch shows whether it is a retry -----
 
 END_V2: Tables = {
     "ordinary": """
