@@ -161,7 +161,7 @@ def require_same(kafkas: "subprocess.CompletedProcess[bytes]", ours: Result, *, 
 
 
 def is_set_aside(row: dict[str, Any]) -> bool:
-    """Of the room that Kafka sets aside in an index its tool shows the first entry, and ours nothing."""
+    """Whether a row is of the room that Kafka sets aside in an index: its tool shows the first entry, and ours none."""
     numbers = {"offset_index_entry": "position", "time_index_entry": "timestamp"}
     return row["kind"] == "empty" or (row["kind"] in numbers and not row[numbers[row["kind"]]])
 

@@ -63,7 +63,7 @@ def test_the_first_heartbeat_begins_the_states_and_the_next_has_the_partitions()
 
 @pytest.mark.interpreted
 def test_a_heartbeat_that_changes_nothing_does_not_look_at_every_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor at every member; but what is new is seen by the next one."""
+    """It does not look at every member either; the next heartbeat after a change sees the change."""
     looked: list[str] = []
     broker = started()
     one, two = pair(broker)

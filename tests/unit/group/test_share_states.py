@@ -161,7 +161,7 @@ def test_a_topic_whose_states_cannot_be_deleted_can_be_deleted_again() -> None:
 
 @pytest.mark.parametrize("is_slow", [True, False])
 def test_a_member_that_joins_during_a_deletion_has_its_states(is_slow: bool) -> None:
-    """What is deleted last is what a member has not asked for."""
+    """The states that the member asks for are initialized after the deletion, which does not remove them."""
     broker = started()
     states = on(broker)
     one = ShareMember(broker)

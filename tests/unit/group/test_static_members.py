@@ -27,7 +27,7 @@ def formed(*overrides: str) -> tuple[VirtualBroker, Member, Member]:
 
 
 def returning(member: Member, **changes: object) -> Member:
-    """The same instance in a new process: it does not know its member id."""
+    """Returns the member's instance as a new process has it: it does not know its member id."""
     fresh = Member(member.broker, member.name, group_instance_id=member.group_instance_id)
     for name, value in changes.items():
         setattr(fresh, name, value)

@@ -23,7 +23,7 @@ def standby(assigned: Assigned) -> dict[str, set[Task]]:
 
 
 def members(assigned: Assigned, processes: Mapping[str, str] | None = None) -> list[AssignedMember]:
-    """The same members again; each is a process unless said otherwise."""
+    """Returns the members with their assigned tasks; `processes` has those that share a process with others."""
     return [
         AssignedMember(member_id, (processes or {}).get(member_id, member_id), tasks)
         for member_id, tasks in assigned.items()
