@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from oncelog.broker.apis.compatibility import OURS, Compatibility
-from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_config import INT64_MAX, LogConfig
 from oncelog.broker.log.producer_state import ProducerStateManager
 from oncelog.broker.log.store import (
     ALL_DURABLE,
@@ -460,7 +460,8 @@ class LocalLogStore:
             self.cleaner.step(logs)
 
     def _flush_behind(self, views: Collection[LogView]) -> None:
-        found = [(self._logs.get((view.topic, view.partition)), view.config) for view in views]
+        asked = [view for view in views if view.config.flush_ms != INT64_MAX]
+        found = [(self._logs.get((view.topic, view.partition)), view.config) for view in asked]
         self.file_sync.flush_behind([log for log, config in found if log is not None and log.is_flush_due(config)])
 
     def _take_image(self) -> None:
