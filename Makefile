@@ -180,16 +180,16 @@ spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## prove: Faults on Spar
 
 # A part that is run again replaces its row.
 .PHONY: outbox-proof
-outbox-proof: $(VENV)/.outbox $(VENV)/.test ## prove: Faults on `oncelog outbox`, counted, to docs/operate/outbox-proof.md (KILLS=100 SEED=1 BROKER=kafka; ARGS='--only kills', ARGS=numbers)
+outbox-proof: $(VENV)/.outbox $(VENV)/.test ## prove: Faults on `oncelog outbox`, counted, to docs/operate/outbox.md (KILLS=100 SEED=1 BROKER=kafka; ARGS='--only kills', ARGS=numbers)
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
 	  $(BIN)/python -m tests.proofs outbox $(if $(filter numbers table,$(ARGS)),,run) $(if $(BROKER),--broker $(BROKER)) \
-	    --kills $(or $(KILLS),100) --seed $(or $(SEED),1) --write docs/operate/outbox-proof.md $(ARGS)
+	    --kills $(or $(KILLS),100) --seed $(or $(SEED),1) --write docs/operate/outbox.md $(ARGS)
 
 .PHONY: postgres-proof
-postgres-proof: $(VENV)/.test ## prove: Faults on a broker with its records in PostgreSQL, counted, to docs/operate/postgres-proof.md (KILLS=30 SEED=1; ARGS='--only kills')
+postgres-proof: $(VENV)/.test ## prove: Faults on a broker with its records in PostgreSQL, counted, to docs/operate/postgres.md (KILLS=30 SEED=1; ARGS='--only kills')
 	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
 	  $(BIN)/python -m tests.proofs postgres --kills $(or $(KILLS),30) --seed $(or $(SEED),1) \
-	    --write docs/operate/postgres-proof.md $(ARGS)
+	    --write docs/operate/postgres.md $(ARGS)
 
 .PHONY: spark-ledger
 spark-ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test ## prove: The ledger over 1.47 million purchases under faults, compared to the cent (DATA=cdnow: fewer; SEED=1)

@@ -1,4 +1,4 @@
-"""The command of all proofs: runs what is asked for of a subject, keeps each result, and writes the subject's page.
+"""The command of all proofs: runs what is asked for of a subject, keeps each result, and writes the block of its page.
 
 A result replaces that of the last run of the same part, so that a long run can be made of short ones. The exit code is
 1 if a result is bad.
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from tests.proofs.table import Found, Kept
+from tools.markers import with_block
 
 SUBJECTS = ("postgres", "outbox", "spark")
 One = TypeVar("One", bound=Found)
@@ -31,7 +32,7 @@ class Subject(Generic[One]):
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], Iterator[One]]
     page: Callable[[Path], str]
-    """Makes the page from the file of results."""
+    """Makes the text of the page's block from the file of results."""
 
 
 def say(what: str, text: str) -> None:
@@ -44,7 +45,7 @@ def main() -> int:
     subject: Subject[Found] = import_module(f"tests.proofs.{sys.argv[1]}.subject").SUBJECT
     parser = argparse.ArgumentParser(f"python -m tests.proofs {sys.argv[1]}", description=subject.description)
     parser.add_argument("--results", type=Path, default=subject.results)
-    parser.add_argument("--write", type=Path, help="a file for the page")
+    parser.add_argument("--write", type=Path, help="a page with a block for the tables")
     parser.add_argument("--json", action="store_true", help="print the results of this run instead of the page")
     subject.add_options(parser)
     arguments = parser.parse_args(sys.argv[2:])
@@ -58,7 +59,9 @@ def main() -> int:
     if arguments.json:
         sys.stdout.write(json.dumps([asdict(each) for each in found], indent=2) + "\n")
     elif arguments.write is not None:
-        arguments.write.write_text(subject.page(arguments.results))
+        page = arguments.write.read_text(encoding="utf-8")
+        written = with_block(page, f"make {sys.argv[1]}-proof", subject.page(arguments.results))
+        arguments.write.write_text(written, encoding="utf-8")
     else:
         sys.stdout.write(subject.page(arguments.results))
     return 1 if any(each.is_bad for each in found) else 0

@@ -6,5 +6,5 @@ are read at read_committed and compared with what the database has committed (`w
 of order, or was rolled back. Two relays that people write themselves go through the same kills (`naive_poller`,
 `at_least_once`).
 
-`page` is docs/operate/outbox-proof.md, written from the file of results and from nothing else. `numbers` measures.
+`page` is the last section of docs/operate/outbox.md, written from the file of results alone. `numbers` measures.
 """

@@ -231,7 +231,7 @@ def section(measured: Path) -> list[str]:
         return []
     return [
         "",
-        "## What it costs",
+        "### What it costs",
         "",
         f"Measured by `python -m tests.proofs outbox numbers` ({listed(each.date for each in found)}), "
         f"with oncelog as the broker and everything on one machine of {os.cpu_count()} cores. Latency: from the moment "

@@ -72,7 +72,7 @@ _BROKERS = {"oncelog": "oncelog (`oncelog.flush.policy=fsync`)", "kafka": "Apach
 _COLUMNS = ("faults", "commits", "rollbacks", "events", "missing", "doubled", "out of order", "rolled back, yet read")
 _TOLD_COLUMNS = ("", "carrier", "events that one side lost", "missing, doubled after `--go-on`", "what it said")
 _WRONG = ("missing", "doubled", "disordered", "rolled_back")
-_BEGINNING = """# The outbox under kill -9
+_BEGINNING = """## The outbox under kills
 
 Written by `make outbox-proof` from the run's results. Four writers commit some 300 SQL transactions a second, of 1 to 4
 events, some of 200, over three topics; one in ten is rolled back, one in ten to a savepoint, some wait before their
@@ -85,7 +85,7 @@ with that table, event by event; for each row of the database the events must be
 
 
 def page(found: Sequence[Found], measured: Iterable[str]) -> str:
-    """docs/operate/outbox-proof.md."""
+    """Return the section of docs/operate/outbox.md."""
     ours = [each for each in found if each.kind in (*CARRIERS, *ROUNDS)]
     missing, doubled, late, undone = (sum(getattr(each.counted, name) for each in ours) for name in _WRONG)
     lines = [
@@ -100,10 +100,10 @@ def page(found: Sequence[Found], measured: Iterable[str]) -> str:
     for broker, title in _BROKERS.items():
         chosen = [each for each in found if each.broker == broker and each.kind not in ROUNDS]
         if chosen:
-            lines += ["", f"## {title}", "", *_section(chosen)]
+            lines += ["", f"### {title}", "", *_section(chosen)]
     in_rounds = [each for each in found if each.kind in ROUNDS]
     if in_rounds:
-        lines += ["", "## oncelog in the same PostgreSQL, without a relay", "", _IN_ROUNDS, "", *_table(in_rounds)]
+        lines += ["", "### oncelog in the same PostgreSQL, without a relay", "", _IN_ROUNDS, "", *_table(in_rounds)]
     return "\n".join([*lines, *measured, "", _REPEAT])
 
 
@@ -127,10 +127,10 @@ _OTHERS = (
     "was not told when it was killed is produced again, behind what came after it. Both have an idempotent producer."
 )
 _IN_ROUNDS = (
-    "The broker keeps its records in the writers' database and [takes the rows itself](outbox.md#without-a-relay): "
+    "The broker keeps its records in the writers' database and [takes the rows itself](#without-a-relay): "
     "the same writers, the same comparison. The version is that of PostgreSQL."
 )
-_REPEAT = """## Repeat it
+_REPEAT = """### Repeat it
 
 PostgreSQL comes as a wheel, or is the system's.
 

@@ -2,7 +2,7 @@
 
 python -m tests.proofs outbox run [--broker kafka] [--only kills steps] [--carriers wal] [--kills 100] [--seed 1]
 python -m tests.proofs outbox numbers
-python -m tests.proofs outbox table --write docs/operate/outbox-proof.md
+python -m tests.proofs outbox table --write docs/operate/outbox.md
 """
 
 import argparse

@@ -98,7 +98,7 @@ PARTS = {
     "copied": "the same while no broker runs, and the next one is told",
     "dumped": "PostgreSQL is taken back to a dump (pg_dump) while no broker runs",
 }
-_BEGINNING = """# Records in PostgreSQL, under faults
+_BEGINNING = """## Records in PostgreSQL, under faults
 
 Written by `make postgres-proof` from [the newest results of each part](postgres-proof.jsonl). Three clients
 (librdkafka's, Java's and this project's) write transactions of four records, one to each of four partitions, and abort
@@ -129,7 +129,7 @@ Where a standby of PostgreSQL is promoted, the leader continues, or takes the le
 fences transactional producers, as [after a restore](postgres.md#after-a-restore), since it cannot know that the standby
 had everything. So with promotions producers are fenced, and what they had under way is unknown.
 """
-_REPEAT = """## Repeat it
+_REPEAT = """### Repeat it
 
 PostgreSQL comes as a wheel, or is the system's: each major version that is installed is taken. Java needs
 ONCELOG_KAFKA_LIBS with Kafka's jars (`make interop` fetches them), and a full disk needs root, which mounts one.
@@ -147,7 +147,7 @@ code is 1 if anything was lost, doubled, torn, out of order, aborted and yet see
 
 
 def page(found: Sequence[Found]) -> str:
-    """docs/operate/postgres-proof.md."""
+    """Return the section of docs/operate/postgres.md."""
     kept = [each for each in found if each.part not in LOSING]
     losing = [each for each in found if each.part in LOSING]
     total = reduce(add, (each.total for each in found), Counted())
@@ -162,18 +162,18 @@ def page(found: Sequence[Found]) -> str:
         f"its own settings for fsync; {listed(each.system for each in found)}.",
         "Each row says when it was run, and with which version of oncelog.",
         "",
-        "## What must not be noticed",
+        "### What must not be noticed",
         "",
         *_table(kept, _COLUMNS),
         "",
         _MEANING,
     ]
     if timed := [each for each in kept if each.part == "fresh"]:
-        lines += ["## On tables that were never analyzed", "", *_said(timed)]
+        lines += ["### On tables that were never analyzed", "", *_said(timed)]
     if losing:
-        lines += ["## What must be noticed", "", _LOSING, "", *_table(losing, _LOSING_COLUMNS)]
+        lines += ["### What must be noticed", "", _LOSING, "", *_table(losing, _LOSING_COLUMNS)]
         lines += ["", "What brokers said:", "", *_said(losing)]
-    lines += ["## What clients saw", "", *_seen(found), "", _REPEAT]
+    lines += ["### What clients saw", "", *_seen(found), "", _REPEAT]
     return "\n".join(lines)
 
 

@@ -55,13 +55,11 @@ _PARTS = {
 
 
 def page(results: Iterable[Found]) -> str:
-    """docs/spark/spark-proof.md."""
+    """Return the text of docs/spark/spark-proof.md below its title."""
     found = list(results)
     ours = [each for each in found if each.sink in (OURS, FORMAT)]
     bad = sum(each.is_bad for each in ours)
     lines = [
-        "# Faults on four sinks",
-        "",
         "Written by `make spark-proof` from the run's results. A seed is one query, one sink and one fault; afterwards "
         "the topic is read at read_committed and compared row by row with what went in. `exactly_once` writes each "
         "batch to a Delta table as well, which is compared as the topic is.",
