@@ -438,7 +438,7 @@ _FOUND_LATE = {
     "mark_no_round_as_one_to_follow": 6,
     "follow_the_next_leader_as_the_one_before": 4,
     "name_the_next_leader_once_it_is_followed": 4,
-    "number_rounds_in_the_database": 22,
+    "number_rounds_in_the_database": 12,
     "take_it_for_the_same_database": 7,
     "take_what_cannot_be_read_for_the_end": 87,
     "take_a_late_end_for_the_current_one": 9,
