@@ -6,11 +6,11 @@ from pathlib import Path
 _SHARED_MEMORY = Path("/dev/shm")
 
 
-def notes_below(directory: Path) -> list[Path]:
-    """A note ends in the path of its directory."""
+def notes_below(directory: Path, shared_memory: Path = _SHARED_MEMORY) -> list[Path]:
+    """Return the notes that end in the path of a directory below `directory`."""
     path = b"\0" + os.fsencode(directory.resolve()) + b"/"
     found = []
-    for note in _SHARED_MEMORY.glob("oncelog-" + "[0-9a-f]" * 32):
+    for note in shared_memory.glob("oncelog-" + "[0-9a-f]" * 32):
         try:
             content = note.read_bytes()
         except OSError:

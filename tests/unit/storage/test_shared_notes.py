@@ -3,27 +3,40 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from oncelog.broker.system import shared_notes
 from oncelog.broker.system.shared_notes import SharedNotes
 from oncelog.testing import Broker
-from tests.support.processes.shared_notes import notes_below
+from tests.support.processes.shared_notes import notes_below as notes_in
+
+
+@pytest.fixture(autouse=True)
+def shared_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of this test's own for notes: brokers that other tests start remove what they find beside their own."""
+    if not shared_notes._is_in_memory():
+        pytest.skip("no /dev/shm here")
+    with TemporaryDirectory(dir=shared_notes._ROOT) as own:
+        monkeypatch.setattr(shared_notes, "_ROOT", own)
+        monkeypatch.setattr(shared_notes, "_is_in_memory", lambda: True)
+        yield Path(own)
+
+
+def notes_below(directory: Path) -> list[Path]:
+    return notes_in(directory, Path(shared_notes._ROOT))
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
+def directory(tmp_path: Path) -> Path:
     """A directory for which a note was made."""
     made = tmp_path / "data"
     made.mkdir()
     (tmp_path / "another").mkdir()  # before: an inode that is free again would be its
     make(made)
-    if not notes_below(tmp_path):
-        pytest.skip("no /dev/shm here")
-    yield made
-    for note in notes_below(tmp_path):
-        note.unlink()
+    assert notes_below(tmp_path)
+    return made
 
 
 def make(directory: Path) -> str:
@@ -106,11 +119,9 @@ def test_a_note_stays_that_a_start_may_look_for(
                 raise PermissionError(path)
 
             monkeypatch.setattr("os.path.lexists", refused)
-    try:
-        names_after_another_start(tmp_path)
-        assert note.exists()
-    finally:
-        note.unlink(missing_ok=True)
+    names_after_another_start(tmp_path)
+    monkeypatch.undo()
+    assert note.exists()
 
 
 def test_a_note_that_has_grown_still_says_where_its_directory_is(directory: Path, tmp_path: Path) -> None:
