@@ -463,7 +463,7 @@ class BrokerWorld:
 
     def _is_stable(self, partition: Partition) -> bool:
         log = log_of(self.broker, partition)
-        return log.last_stable_offset == log.high_watermark
+        return log.last_stable_offset == log.log_end_offset
 
     def _join(self, client: Client) -> None:
         self._clients.append(client)
