@@ -1,8 +1,8 @@
 """The storage port: how a partition's log stores and reads its records.
 
-Owns: the interfaces only. `broker.storage.local` stores records in files, `broker.storage.memory` in memory; both pass
-the same tests (`tests/unit/storage`). A `PartitionLog` decides offsets, sequences and read bounds, and knows no files;
-a store keeps batches in offset order and makes them durable.
+Owns: the interfaces only. `broker.storage.local` stores records in files, `broker.storage.memory` in memory,
+`broker.storage.shared` in tables; all pass the same tests (`tests/unit/storage`). A `PartitionLog` decides offsets,
+sequences and read bounds, and knows no files; a store keeps batches in offset order and makes them durable.
 
 Contract
 - A log appends in the turn of its decision, and gives the store all that it needs for it: the store never asks the log.

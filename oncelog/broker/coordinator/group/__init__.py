@@ -1,1 +1,1 @@
-"""The group coordinator: classic groups, consumer groups, committed offsets."""
+"""The group coordinator: offsets; classic, consumer, share and streams groups, the last three on one engine."""
