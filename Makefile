@@ -85,8 +85,8 @@ test-spark-versions: ## prove: Run the tests of reading and writing with the old
 	    tests/spark/test_{columns,connect,doors,group_offsets,iceberg,run_id,sink,source,tables,waiting}.py; \
 	done
 
-# In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there. Nor are there
-# those of what is not compiled, which would meet compiled code only as others do that run here.
+# In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there. The tests of
+# what is not compiled are left out as well: they meet compiled code only through the broker and the clients.
 NOT_COMPILED := console outbox $(addprefix unit/,bench console oncelog pipeline schemas) \
   $(addprefix test_,add_pages.py client_notes_page.py guarantees_page.py install_lines.py links.py packaging.py pages.py performance_page.py \
     release_check.py security_page.py shell_blocks.py site.py spark_page.py tidy.py types.py works_with_page.py)
