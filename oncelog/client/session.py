@@ -9,6 +9,8 @@ Invariants
   was fenced when it asked to commit, only if the group's offsets say that it was not.
 - Partitions are revoked only between batches, when no transaction is open; a member that lost them commits nothing
   (KIP-447).
+- Positions are the group's: a producer that is given another id is one whose commits may be lost, as after a restore or
+  a promotion. Then reading continues where the group is, before the next transaction begins.
 - A batch is left uncommitted without an exception only for what passes by itself: a rebalance, a lost connection.
 """
 
@@ -134,12 +136,15 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         """The offsets committed by this session since the group last assigned partitions."""
         self._committed_in = 0
+        self._producer_id = -1
+        """The id of the producer when the consumer last took positions from the group."""
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             # The producer first: the last holder of this id is fenced before the group hands out its partitions.
             await stack.enter_async_context(self._producer)
-            await self._producer.init_transactions()  # opening leaves it out in a two-phase commit
+            # Opening leaves it out in a two-phase commit.
+            self._producer_id = (await self._producer.init_transactions()).producer_id
             await stack.enter_async_context(self._consumer)
             self._stack = stack.pop_all()
         self._lifetime.open()
@@ -177,12 +182,21 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
             try:
                 if self._batch is not None and self._batch.transaction.state == "fenced":
                     await self._producer.regain_epoch()  # the task was cancelled before it had been
+                await self._follow_the_group()
                 records = await self._consumer.next_batch(max_records=self._max_records, max_wait_ms=self._max_wait_ms)
             except RetriableError as error:
                 _log.warning("no records: %s; trying again", error)
                 continue
             self._batch = SessionBatch(self, records, self._producer.transaction())
             yield self._batch
+
+    async def _follow_the_group(self) -> None:
+        """Continue where the group is if the producer has another id than before: what its coordinator knows may be of
+        an earlier time, and so may the group's offsets."""
+        producer_id = (await self._producer._make_ready()).producer_id
+        if producer_id != self._producer_id:
+            self._producer_id, self._committed = producer_id, {}
+            self._consumer._distrust_positions()
 
     async def _commit(self, batch: "SessionBatch[K, V, OutK, OutV]") -> None:
         if self._committed_in != self._consumer.assignment_count:

@@ -278,11 +278,16 @@ class Consumer(Generic[K, V]):
         reading = self._require_open()
         reading.positions.forget((state.topic_partition,))
         state.seek(offset)
+        state.start = offset
         reading.fetcher.wake()
 
     def _rewind(self, records: Iterable[Record[Any, Any]]) -> None:
         """Return these records again, as far as their partitions are still assigned."""
         self._require_open().positions.rewind(records)
+
+    def _distrust_positions(self) -> None:
+        """Continue from the group's offsets, which may have gone back."""
+        self._require_open().positions.distrust()
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Move to the first offset of these partitions (default: all assigned). Raises RequestTimedOut."""

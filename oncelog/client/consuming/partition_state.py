@@ -51,6 +51,7 @@ class PartitionState:
         "position",
         "preferred_node",
         "preferred_until_s",
+        "start",
         "topic_partition",
     )
 
@@ -58,6 +59,8 @@ class PartitionState:
         self.topic_partition = topic_partition
         self.position = -1
         """The next offset to take; -1 while unknown."""
+        self.start = -1
+        """Where reading began for lack of a group's offset, or where the program moved to; -1: neither happened."""
         self.next_fetch_offset = -1
         self.chunks: deque[Chunk] = deque()
         self.paused = False

@@ -159,6 +159,9 @@ class Positions:
                 state = states.get(topic_partition)
                 if state is not None and state.position < 0:
                     state.seek(offset.offset)
+            for state in [states[each] for each in missing if each in states]:
+                if state.position < 0 <= state.start:
+                    state.seek(state.start)
         lost = [each for each in self._unknown() if waits_for_leaders or self._cluster.metadata.leader(each) >= 0]
         if lost:
             reset = _RESETS.get(settings.auto_offset_reset)
@@ -170,6 +173,7 @@ class Positions:
                 state = states.get(topic_partition)
                 if state is not None and state.position == before[topic_partition]:
                     state.seek(where.offset)
+                    state.start = where.offset
         self._fetcher.wake()
 
     async def lag(self, partitions: Collection[TopicPartition], deadline: Deadline) -> dict[TopicPartition, Lag]:
@@ -203,4 +207,11 @@ class Positions:
         self.forget(partitions)
         for each in partitions:
             self._fetcher.partitions[each].seek(-1)
+            self._fetcher.partitions[each].start = -1
         await self.find(deadline)
+
+    def distrust(self) -> None:
+        """Take every position from the group before more is read; where the group has none, the start of reading."""
+        self._put_ahead([])
+        for state in self._fetcher.partitions.values():
+            state.seek(-1)

@@ -373,8 +373,13 @@ class Producer(Generic[K, V]):
         coordinator had ended the transaction, for its age. Returns the new epoch; raises ProducerFenced otherwise.
 
         If the fence was the response to a commit, look whether the commit was made before you repeat what it wrote: a
-        leader that follows a lost one may not know."""
+        leader that follows a lost one may not know. A new producer id says that commits of before may be lost as well,
+        as after a restore: look where the topics are that you write to, or the group."""
         return await self._transactions().regain_epoch()
+
+    async def _make_ready(self) -> ProducerIdentity:
+        """Do what the next transaction would do first. Returns the producer id and epoch that it will have."""
+        return await self._transactions().make_ready()
 
     async def complete(self, prepared: PreparedTxnState | str) -> str:
         """Commit the transaction prepared under this transactional id if it is `prepared`, which `Transaction.prepare`

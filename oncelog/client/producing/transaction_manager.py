@@ -173,7 +173,8 @@ class TransactionManager:
             self._began_at_s = asyncio.get_running_loop().time()
         return await self.initialize()
 
-    async def begin(self) -> None:
+    async def make_ready(self) -> ProducerIdentity:
+        """Bring the producer to where a transaction can begin. Returns the identity that the transaction will have."""
         if self.state is _S.ABORTING:
             # The last abort got no response. Our own epoch must not be bumped over an open transaction: the coordinator
             # would take that for another producer's transaction and fence us.
@@ -183,6 +184,10 @@ class TransactionManager:
                 hint = "call commit() on it again: it returns its outcome" if self.state is _S.COMMITTING else ""
                 raise InvalidState(f"a transaction is already {self.state.value}", hint=hint)
             await self.initialize()
+        return self.producer
+
+    async def begin(self) -> None:
+        await self.make_ready()
         self._requests.begin()
         self._move(_S.OPEN)
         self.begun_count += 1
