@@ -1,6 +1,7 @@
 """The verdict of `make postgres-proof`: each kind of failure is one, and what is right is none."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.proofs.clients.client import Ledger
 from tests.proofs.clients.lines import ABORTED, COMMITTED, PARTITIONS, UNKNOWN
+from tests.proofs.postgres.logs import logs_of
 from tests.proofs.postgres.page import KEPT as RESULTS
 from tests.proofs.postgres.page import Found, Saw, page
 from tests.proofs.postgres.verdict import Counted, Records, judge
@@ -136,3 +138,21 @@ def test_a_part_that_is_run_again_replaces_what_it_found_with_that_postgresql(tm
     assert "| the broker is killed (-9) and started again | 18.6 | 3 | 2 | 1 | 2 | 8 | 0 | 0 | 0 | 0 | 0 | 0 |" in text
     assert text.count("| 2026-01-01, 1.2 |") == 3, "each row says of when and of which version it is"
     assert "> it went back" in text
+
+
+# --- the logs ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_well", [False, True])
+@pytest.mark.parametrize("is_asked_for", [False, True])
+def test_logs_stay_unless_all_was_well_and_say_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_well: bool, is_asked_for: bool
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    said: list[str] = []
+    with suppress(RuntimeError), logs_of("lost", tmp_path / "logs" if is_asked_for else None, said.append) as logs:
+        if not is_well:
+            raise RuntimeError("the broker has ended")
+        logs.are_needed = False
+    assert logs.directory.exists() == (is_asked_for or not is_well)
+    assert said == ([] if is_well else [f"the logs are in {logs.directory}"])

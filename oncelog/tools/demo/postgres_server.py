@@ -68,7 +68,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it; it recovers from a crash first."""
-        self.control("-l", str(self._log), "start")
+        self.control("-l", str(self.log), "start")
 
     def stop(self, mode: StopMode = "fast") -> None:
         """End it, if it runs; "immediate" is a crash."""
@@ -100,11 +100,12 @@ class PostgresServer:
         return text
 
     @property
-    def _log(self) -> Path:
+    def log(self) -> Path:
+        """The file of what the server says."""
         return self.directory / "server.log"
 
     def _tail(self) -> str:
-        return self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
+        return self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
 
 
 def find_programs() -> Path | None:

@@ -1,6 +1,7 @@
 """The program of this project's client: python -m tests.proofs.clients.own BOOTSTRAP TOPIC SEED REST_MS"""
 
 import asyncio
+import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -134,4 +135,5 @@ class Program:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     Program(Job(KafkaError, lambda error: error.name, *sys.argv[1:5])).run()

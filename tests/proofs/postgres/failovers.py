@@ -25,6 +25,7 @@ def promoted(world: World, count: int, say: Say) -> None:
     primary.stop("immediate")
     pause(world.random.uniform(0.0, 1.0))
     standby.promote()
+    world.servers.reverse()
     world.await_progress()
     say("promoted")
 
@@ -51,6 +52,7 @@ def lost(world: World, count: int, say: Say) -> None:
     primary.stop("immediate")
     _forgive_loss(world)
     standby.promote()
+    world.servers.reverse()
     _go_on_without(world, say)
 
 

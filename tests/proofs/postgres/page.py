@@ -142,7 +142,8 @@ ONCELOG_KAFKA_LIBS with Kafka's jars (`make interop` fetches them), and a full d
     make postgres-proof ARGS='--only lost --json'      # the results instead of the page
 
 A part that is run again replaces its row. Networks that are cut need root, `ip` and `nft`. The exit
-code is 1 if anything was lost, doubled, torn, out of order, aborted and yet seen, or if a loss was not noticed.
+code is 1 if anything was lost, doubled, torn, out of order, aborted and yet seen, or if a loss was not noticed; such a
+part keeps what brokers, clients and servers have said, and says where.
 """
 
 

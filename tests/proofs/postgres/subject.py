@@ -18,6 +18,7 @@ from oncelog.tools.demo.postgres_server import reachable_programs
 from tests.proofs.clients.client import CLIENTS
 from tests.proofs.nemesis import Say, followed, server_of, wait_for_standby
 from tests.proofs.postgres import failovers, partitions, parts, takeovers
+from tests.proofs.postgres.logs import logs_of
 from tests.proofs.postgres.page import KEPT, PARTS, Found, page, saw_of
 from tests.proofs.postgres.world import World
 from tests.proofs.runner import Subject, say
@@ -63,34 +64,33 @@ class Run:
     clients: Sequence[str]
     seed: int
     logs: Path | None
-    """The directory for the logs of brokers and clients, if they are kept."""
+    """The directory for the logs of brokers and clients, if they are kept whatever is found."""
 
     def found(self, part: str, count: int) -> Found:
         began_s = time.monotonic()
         report = partial(say, part)
+        version = version_of(self.programs)
         with ExitStack() as stack:
+            logs = stack.enter_context(logs_of(f"{part}-{version}", self.logs, report))
             directory = stack.enter_context(open_directory())
             networks = stack.enter_context(open_networks(_NODES[part] if part == "partitions" else 0))
             servers = stack.enter_context(self._servers(part, directory, networks))
-            version = version_of(self.programs)
             report(f"begins, PostgreSQL {version}")
-            if self.logs is not None:
-                directory = self.logs / f"{part}-{version}"
-                directory.mkdir(parents=True)
-            world = World(servers, directory, self.seed, part, self.clients, _NODES.get(part, 1), networks)
+            world = World(servers, logs.directory, self.seed, part, self.clients, _NODES.get(part, 1), networks)
             world.rest_ms = _REST_MS.get(part, world.rest_ms)
             stack.enter_context(world.open())
             _ACTS[part](world, count, report)
             ended = world.finish()
-            if self.logs is not None and any(verdict.strange for _, verdict in ended.values()):
-                _export(world, directory / "records")
-        counted = {kind: verdict.counted for kind, (_, verdict) in ended.items()}
-        saw = {kind: saw_of(ledger) for kind, (ledger, _) in ended.items()}
-        seconds = round(time.monotonic() - began_s, 1)
-        strange = [f"{kind} client, {what}" for kind, (_, verdict) in ended.items() for what in verdict.strange]
-        result = Found(part, version, count, counted, saw, world.said, strange, self.seed, seconds)
-        for what in [*strange, f"{result.seconds:.0f} s, {'FAILED, ' if result.is_bad else ''}{result.total}"]:
-            report(what)
+            seconds = round(time.monotonic() - began_s, 1)
+            counted = {kind: verdict.counted for kind, (_, verdict) in ended.items()}
+            saw = {kind: saw_of(ledger) for kind, (ledger, _) in ended.items()}
+            strange = [f"{kind} client, {what}" for kind, (_, verdict) in ended.items() for what in verdict.strange]
+            result = Found(part, version, count, counted, saw, world.said, strange, self.seed, seconds)
+            for what in [*strange, f"{seconds:.0f} s, {'FAILED, ' if result.is_bad else ''}{result.total}"]:
+                report(what)
+            logs.are_needed = result.is_bad
+            if result.is_bad:
+                logs.explain(world, {kind: verdict for kind, (_, verdict) in ended.items()})
         return result
 
     @contextmanager
@@ -113,12 +113,6 @@ class Run:
                 yield [server, standby]
             else:
                 yield [server]
-
-
-def _export(world: World, directory: Path) -> None:
-    """Keep what the tables hold at the end of a part that went wrong."""
-    command = ("oncelog", "log", "export", world.server.dsn, str(directory), "--schema", world.name)
-    subprocess.run((sys.executable, "-m", *command), check=True, stdout=subprocess.DEVNULL)
 
 
 @contextmanager
@@ -149,7 +143,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--minutes", type=int, default=60, help="of the part three")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--logs", type=Path, help="a directory in which to keep what brokers and clients have said")
+    parser.add_argument(
+        "--logs", type=Path, help="keep there what all have said; else in a temporary directory, if it goes wrong"
+    )
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Found]:

@@ -55,8 +55,13 @@ class Counted:
 
 class Verdict(NamedTuple):
     counted: Counted
-    strange: list[str]
-    """Some of what is wrong, by name."""
+    wrong: Mapping[str, Sequence[str]]
+    """The names of all that is wrong, of each kind."""
+
+    @property
+    def strange(self) -> list[str]:
+        """Some of what is wrong, by name."""
+        return [f"{what}: {', '.join(names[:_SOME])}" for what, names in self.wrong.items() if names]
 
 
 def judge(ledger: Ledger, log: Records, copies: Records, losable: Collection[str] = ()) -> Verdict:
@@ -89,7 +94,7 @@ def judge(ledger: Ledger, log: Records, copies: Records, losable: Collection[str
         unseen=len(unseen),
         **{what: len(names) for what, names in wrong.items()},
     )
-    return Verdict(counted, [f"{what}: {', '.join(names[:_SOME])}" for what, names in wrong.items() if names])
+    return Verdict(counted, wrong)
 
 
 def _late(records: Iterable[tuple[int, str]]) -> Iterator[str]:

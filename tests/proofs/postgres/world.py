@@ -29,7 +29,7 @@ _SETTINGS = ("group.initial.rebalance.delay.ms=0",)
 
 @dataclass
 class World:
-    """`servers`: those of which one takes writes; none is a broker over files."""
+    """`servers`: of these the first takes writes; none is a broker over files."""
 
     servers: list[Postgres]
     directory: Path
