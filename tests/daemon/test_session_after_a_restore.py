@@ -50,9 +50,15 @@ async def copies(daemon: Daemon) -> list[bytes | None]:
         return found
 
 
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("is_open", [False, True], ids=["between", "within"])
-@pytest.mark.parametrize("lost_count", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("version", "is_open", "lost_count"),
+    [
+        pytest.param(2, True, 1, id="the abort gives the epoch that the lost commit had given"),
+        pytest.param(1, False, 2, id="commits give no epochs"),
+        pytest.param(2, False, 2, id="the epoch is unknown, and another session follows"),
+        pytest.param(2, True, 0, id="nothing is lost"),
+    ],
+)
 async def test_batches_whose_commits_are_lost_come_again(
     start_daemon: Start, tmp_path: Path, version: int, is_open: bool, lost_count: int
 ) -> None:
