@@ -54,8 +54,9 @@ async def cancel_everything() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-@pytest.fixture(autouse=True)
-def _everything_before_is_collected() -> Iterator[None]:
+@pytest.fixture
+def everything_before_is_collected() -> Iterator[None]:
+    """A test that counts warnings gets none of another test's clients, and leaves none."""
     gc.collect()
     yield
     gc.collect()
@@ -81,6 +82,7 @@ def dropped(make: Callable[[], Any], *, closes: bool) -> None:
     end(loop)
 
 
+@pytest.mark.usefixtures("everything_before_is_collected")
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_a_client_that_was_not_closed_says_so_in_one_line_with_where_it_was_made(
     kind: str, caplog: pytest.LogCaptureFixture
@@ -96,6 +98,7 @@ def test_a_client_that_was_not_closed_says_so_in_one_line_with_where_it_was_made
     assert shown == f"{__file__}:{line}: a {kind} was not closed: use it in a `with` block, or call close()"
 
 
+@pytest.mark.usefixtures("everything_before_is_collected")
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_a_client_that_was_closed_or_never_opened_says_nothing(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     """A client that could not be opened says nothing either."""
@@ -278,6 +281,7 @@ def test_leaving_a_block_in_another_loop_says_so_and_the_transaction_stays_as_it
     assert scene.transaction.state == "open"
 
 
+@pytest.mark.usefixtures("everything_before_is_collected")
 def test_an_admin_that_is_used_without_its_block_belongs_to_the_loop_of_its_first_call(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
