@@ -215,7 +215,8 @@ def test_only_those_decompress_who_count() -> None:
     found = {
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        if "decompress" in (text := path.read_text())
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ImportFrom)
         and node.module == "oncelog.protocol.records.compression"
         and {"decompress", "decompress_in_steps"} & {name.name for name in node.names}
@@ -253,7 +254,7 @@ def test_the_time_of_empty_frames_grows_with_their_number(codec: str) -> None:
             costs.append(process_time() - start)
         return min(costs)
 
-    assert cost(32_000) < 32 * cost(4_000)
+    assert cost(16_000) < 32 * cost(2_000)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
