@@ -42,6 +42,7 @@ def copy_that_deletes_the_topic(disk: MemoryDisk, later: int) -> MemoryDisk:
     return broker.disk.kill()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("stop", ["kill", "another boot", "clean"])
 @pytest.mark.parametrize("own", [0, 3, 130])
 @pytest.mark.parametrize("foreign", [0, 5, 60])

@@ -42,9 +42,10 @@ OF_THE_SINK: dict[str, Work] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("is_silent", [True, False], ids=["silent", "refusing"])
 @pytest.mark.parametrize(
-    ("options", "expected_s"), [({}, 120), ({"max_block_ms": "5000"}, 5), ({"max_block_ms": "300000"}, 300)]
+    ("options", "expected_s"), [({}, 120), ({"max_block_ms": "5000"}, 5), ({"max_block_ms": "150000"}, 150)]
 )
 @pytest.mark.parametrize("work", OF_THE_SINK.values(), ids=OF_THE_SINK)
 def test_the_sink_waits_for_a_broker_for_max_block_ms(

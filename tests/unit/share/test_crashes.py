@@ -20,7 +20,7 @@ SETTINGS = (
 )
 WRITES = 6
 CHANCES = 2
-PARTS = 2
+PARTS = 4
 
 
 def batches_after(writes: int) -> tuple[StateBatch, ...]:
@@ -72,6 +72,7 @@ def check(broker: VirtualBroker, consumer: Consumer) -> None:
         ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("how", ["power", "kill", "tables"])
 def test_what_the_share_coordinator_has_answered_outlives_every_stop(how: str, part: int) -> None:
