@@ -7,13 +7,18 @@ from random import Random
 from oncelog.broker.storage.shared.tables import DropNode, MoveStarts
 from tests.history.auditor import require_at_least
 from tests.simulation.pair_world import PairWorld
+from tests.support.samples import in_proportion, lives
+
+LIVES = 2
 
 
-def test_responses_to_clients_hold_over_several_nodes() -> None:
+@lives(range(1, 2), LIVES)
+def test_responses_to_clients_hold_over_several_nodes(seeds: range) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(2):
+    for seed in seeds:
         counts.update(asdict(PairWorld(seed).run()))
-    require_at_least(counts, commits=10, aborts=3, reads=300, take_overs=4, redirected=1, standby_looks=20)
+    least = {"commits": 10, "aborts": 3, "reads": 300, "take_overs": 4, "redirected": 1, "standby_looks": 20}
+    require_at_least(counts, **in_proportion(seeds, LIVES, **least))
 
 
 def test_a_statement_is_answered_though_the_lease_is_taken_meanwhile() -> None:

@@ -4,7 +4,7 @@ For rows that cost far more than pytest's own work on a test; a table of cheap r
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import settings
@@ -23,6 +23,17 @@ def sample(items: Iterable[pytest.Item]) -> None:
             if seen[test] % marker.args[0]:
                 item.add_marker(pytest.mark.slow)
             seen[test] += 1
+
+
+def lives(few: range, count: int) -> pytest.MarkDecorator:
+    """Give a test `seeds`: a few in each run, all of `count` in `make test-all`."""
+    every = pytest.param(range(count), marks=pytest.mark.slow)
+    return pytest.mark.parametrize("seeds", [few, every], ids=["few", "all"])
+
+
+def in_proportion(seeds: Sequence[int], count: int, **least: int) -> dict[str, int]:
+    """Return what must have happened at least in these lives, by what must have in `count` of them."""
+    return {name: max(1, number * len(seeds) // count) for name, number in least.items()}
 
 
 def examples(count: int) -> int:
