@@ -489,6 +489,7 @@ def test_a_record_later_than_segment_ms_begins_a_segment(name: str, settings: di
     assert stored.log.log_start_offset == 2
 
 
+@pytest.mark.sampled(7)
 @every_store
 def test_thousands_of_partitions_are_written_between_two_checkpoints_and_deleted_at_once(name: str) -> None:
     """There are more of them than one call of the system takes buffers, or a statement parameters."""
