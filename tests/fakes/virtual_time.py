@@ -10,6 +10,9 @@ from itertools import count
 
 from oncelog.broker.turns.ports import MonotonicMs, WallMs
 
+_MOST_TURNS = 10_000_000
+"""At one moment: more than any test has, so that a loop without an end fails, however slow the machine is."""
+
 
 class VirtualTimer:
     """Forgets its function once it is over, as uvloop's do."""
@@ -82,12 +85,13 @@ class VirtualTime:
 
     def settle(self) -> None:
         """Run turns until there is nothing left to do at this very moment."""
-        while True:
-            while self.turn():
-                pass
+        for _ in range(_MOST_TURNS):
+            if self.turn():
+                continue
             if not self._timers or self._timers[0][0] > self._monotonic_ms:
                 return
             self._fire()
+        raise AssertionError(f"there is more to do at one moment after {_MOST_TURNS:,} turns")
 
     def advance(self, delay_ms: int) -> None:
         """Let time pass, stopping at each timer on the way."""

@@ -287,7 +287,10 @@ class ShareWorld:
         client = Client(member.works(1_000_000), "last")
         self._join(client)
         acquired, quiet_since_ms = 0, self.stage.now_ms
+        end_ms = self.stage.now_ms + 10 * _CALM_MS
         while self.stage.now_ms - quiet_since_ms < _DRAINED_MS:
+            if self.stage.now_ms > end_ms:
+                raise HistoryError("the last member acquires without an end")
             self.stage.run_until(self.stage.now_ms + 500)
             if member.has_acquired != acquired:
                 acquired, quiet_since_ms = member.has_acquired, self.stage.now_ms
