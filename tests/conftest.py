@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +22,9 @@ from tests.support.patience import SLOW_TIMEOUT_S
 from tests.support.processes.daemon import Daemon
 from tests.support.processes.shared_notes import notes_below
 from tests.support.samples import sample
+
+if TYPE_CHECKING:
+    from tests.support.postgres.server import Postgres
 
 Start = Callable[..., Daemon]
 
@@ -85,6 +89,22 @@ def no_notes_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     yield
     for note in notes_below(tmp_path_factory.getbasetemp()):
         note.unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_server_left() -> Iterator[None]:
+    yield
+    from tests.support.postgres.server import stop_shared
+
+    stop_shared()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> "Postgres":
+    """The server of this worker, for tests that neither stop it nor change its settings."""
+    from tests.support.postgres.server import shared
+
+    return shared()
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """What the overview says of the nodes of a cluster, and of those that have led it."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from uuid import UUID
 
@@ -19,7 +18,7 @@ from tests.conftest import Start
 from tests.support.console.consoles import TIMEOUT_MS, console, serving, text_of
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres.pair import Pair
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import Postgres
 
 NOBODY = UUID(int=0)
 NOW_MS = 1_000_000
@@ -106,11 +105,6 @@ async def test_the_overview_is_there_where_the_quorum_is_not_described(error: Ka
     assert pages[0] == pages[1]
     assert f"{broker.bootstrap_servers} 0 controller" in pages[0]
     assert "leads" not in pages[0]
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    yield from started()
 
 
 def test_a_take_over_is_shown_by_page_and_client(postgres: Postgres, start_daemon: Start) -> None:

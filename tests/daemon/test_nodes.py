@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from oncelog.cli import main
 from tests.daemon.test_metrics import ask
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import Postgres
 from tests.support.processes.daemon import Daemon
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
@@ -65,11 +65,6 @@ class Nodes:
 
 def states_of(status: Any) -> dict[int, str]:
     return {row["node_id"]: row["state"] for row in status["nodes"]}
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    yield from started()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from oncelog.testing import Broker
 from tests.conftest import Start
 from tests.daemon.test_postgres_storage import _overrides, _send, _values
 from tests.support.patience import PATIENCE_S, until
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import Postgres
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
@@ -24,11 +24,6 @@ ROOT = Path(__file__).parents[2]
 _, _, PAGE = (ROOT / "docs" / "operate" / "outbox.md").read_text(encoding="utf-8").partition("\n## Without a relay\n")
 PAGE, _, _ = PAGE.partition("\n## ")
 PRODUCE, GRANT, WATCH, AGAIN = re.findall("```sql\n(.*?)```", PAGE, re.DOTALL)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    yield from started()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -14,18 +13,13 @@ from oncelog.cli import main
 from oncelog.sync import Producer
 from oncelog.testing import Broker
 from tests.support.patience import until
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import Postgres
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _schemas = count()
 _TRANSACTIONS = 40
 _MOST_COPIES = 8
 """Enough that some come while it produces; each is looked at by a broker."""
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    yield from started()
 
 
 @pytest.fixture

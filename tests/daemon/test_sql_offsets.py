@@ -18,7 +18,7 @@ from oncelog.sql_offsets import PositionMoved, SqlBatch, SqlOffsets
 from tests.conftest import Start
 from tests.daemon.test_client_page import scripts
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import Postgres, shared
 from tests.support.postgres.sql_ways import ASYNC_WAYS, BLOCKING_WAYS, BlockingWay, Way, execute, now
 from tests.support.processes.daemon import Daemon
 
@@ -32,9 +32,9 @@ class Failed(Exception):
     """Something of the program failed in its transaction."""
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    yield from started({"fsync": "off"})
+@pytest.fixture(scope="session")
+def postgres() -> Postgres:
+    return shared(is_durable=False)
 
 
 @pytest.fixture(params=ASYNC_WAYS)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer as GroupConsumer
@@ -35,12 +35,7 @@ from tests.clients.wire import WireBroker
 from tests.conftest import Start
 from tests.support.patience import GIVES_UP_MS, PATIENCE_S, until
 from tests.support.postgres.pair import Pair
-from tests.support.postgres.server import Postgres, started
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    yield from started()
+from tests.support.postgres.server import Postgres
 
 
 @pytest.fixture

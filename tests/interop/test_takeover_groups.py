@@ -25,7 +25,7 @@ from tests.interop.test_java_share_survival import Members
 from tests.proofs.postgres.world import World
 from tests.support.foreign.interop import GO_PROGRAM, QUICK_GROUPS, finished_while_killed, needs, unique
 from tests.support.patience import PATIENCE_S, SLOW_TIMEOUT_S, until
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import Postgres
 from tests.support.processes.daemon import Daemon
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
@@ -76,11 +76,6 @@ class Pair:
 
 
 _QUICK = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 500}
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    yield from started()
 
 
 @pytest.fixture

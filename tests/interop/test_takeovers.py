@@ -9,7 +9,7 @@ the last record that it has returned (source.go, `processRespPartition`). Where 
 the end of the earlier one is below that position. It reads the marker again, and no record: that is what is looked at.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,7 @@ from tests.proofs.postgres import takeovers
 from tests.proofs.postgres.world import World
 from tests.support.foreign.interop import QUICK_GROUPS
 from tests.support.patience import SLOW_TIMEOUT_S, until
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import Postgres
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 pytest.importorskip("psycopg", reason="the tables are asked with psycopg: pip install 'oncelog[postgres]'")
@@ -46,11 +46,6 @@ JAVAS_OWN = "IllegalStateException: Cannot set a new position without a valid cu
 """An error that Java's consumer of KIP-848 and KIP-1071 may raise where a partition gets another leader: two of its
 threads change a position, whatever the broker is (docs/clients/client-notes.md).
 """
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    yield from started()
 
 
 @pytest.mark.parametrize("kind", CLIENTS, ids=Client.topic_of)

@@ -6,13 +6,12 @@ import pytest
 
 from oncelog.testing import Broker
 from tests.outbox.postgres_world import CARRIERS, Shop, made
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import Postgres, shared
 
 
-@pytest.fixture(scope="module")
-def server(request: pytest.FixtureRequest) -> Iterator[Postgres]:
-    """A server with the `SETTINGS` of the module."""
-    yield from started(getattr(request.module, "SETTINGS", {"fsync": "off"}))
+@pytest.fixture(scope="session")
+def server() -> Postgres:
+    return shared(is_durable=False)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.proofs.postgres import takeovers
 from tests.proofs.postgres.world import World
 from tests.spark.scenes import create, group_offsets, read
 from tests.support.patience import SLOW_TIMEOUT_S, until
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import Postgres
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 pytest.importorskip("psycopg", reason="the tables are asked with psycopg: pip install 'oncelog[postgres]'")
@@ -30,11 +30,6 @@ SOURCE, COPIES, GROUP = "source", "copies", "lag"
 PARTITIONS = 3
 ABORTS_EVERY = 5
 PAUSE_S = 0.02
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    yield from started()
 
 
 def test_a_query_continues_through_ten_take_overs(

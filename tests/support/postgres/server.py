@@ -1,9 +1,15 @@
-"""PostgreSQL as a process, for tests that need a real one: on loopback, with a directory of its own."""
+"""PostgreSQL as a process, for tests that need a real one: on loopback, with a directory of its own.
+
+`shared` is one for all tests of a worker that neither stop it nor change its settings: a start takes half a second of
+CPU. The directory of each is a copy of one that initdb has made once.
+"""
 
 import os
 import subprocess
 import threading
 from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,10 +30,15 @@ __all__ = [
     "need_programs",
     "open_directory",
     "programs_by_version",
+    "shared",
     "started",
+    "stop_shared",
     "version_of",
 ]
 _LOOK_S = 0.05
+_ROOMY = {"max_prepared_transactions": "4", "max_replication_slots": "32", "max_wal_senders": "32"}
+_KEPT = ExitStack()
+"""What is there until the last test of a worker has ended."""
 
 
 class Postgres(PostgresServer):
@@ -36,7 +47,8 @@ class Postgres(PostgresServer):
     def __init__(self, directory: Path, programs: Path, settings: Mapping[str, str] | None = None) -> None:
         """`directory` is made, and is its own; `settings` are more lines of postgresql.conf."""
         super().__init__(directory, programs, *free_ports(1), PATIENCE_S)
-        self.create(settings)
+        subprocess.run(["cp", "-a", _template(programs), directory], check=True)
+        self.configure({"port": str(self.port), **(settings or {})})
         self.start()
 
     def reload(self) -> None:
@@ -131,8 +143,26 @@ def programs_by_version() -> dict[int, Path]:
     return found
 
 
+@cache
+def shared(*, is_durable: bool = True) -> Postgres:
+    """Return the server of this worker; one that is not durable syncs nothing."""
+    return _KEPT.enter_context(contextmanager(started)({**_ROOMY, "fsync": "on" if is_durable else "off"}))
+
+
+def stop_shared() -> None:
+    _KEPT.close()
+
+
+@cache
+def _template(programs: Path) -> Path:
+    """Return the directory of a server that was never started."""
+    server = PostgresServer(_KEPT.enter_context(open_directory()) / "template", programs, port=1)
+    server.create()
+    return server.directory
+
+
 def started(settings: Mapping[str, str] | None = None) -> Generator[Postgres]:
-    """Yields a server for a fixture."""
+    """Yields a server for a fixture, which may stop it and change it."""
     programs = need_programs()
     with open_directory() as directory:
         server = Postgres(directory / "data", reachable_programs(programs, directory), settings)

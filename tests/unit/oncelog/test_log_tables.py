@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -24,16 +24,11 @@ from tests.support.logs.data_directories import load, store
 from tests.support.postgres.exported import contents as files_of
 from tests.support.postgres.exported import exported
 from tests.support.postgres.poured import JOURNAL_ONLY, LOG_END, filled_database, pour
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import Postgres
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 PARTITION = f"{TOPIC}-0"
 _schemas = count()
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    yield from started()
 
 
 @pytest.fixture(scope="module")

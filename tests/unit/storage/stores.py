@@ -3,7 +3,7 @@
 A store of another kind joins by a line in STORES: every test of this folder then runs over it.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from random import Random
@@ -33,7 +33,7 @@ from tests.fakes.late_store import LateLogStore
 from tests.fakes.logs import TOPIC_ID, FetchResult, Listener, delete_topic
 from tests.fakes.scheduler import ManualClock, ManualScheduler
 from tests.fakes.tables import FakeTables
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import shared
 from tests.unit.storage.tables_store import lasting_terms, until_ours
 
 T = TypeVar("T")
@@ -127,14 +127,10 @@ def _held(opening: Completion[SharedLogStore], scheduler: ManualScheduler) -> Sh
 
 
 def new_schema() -> tuple[str, str]:
-    """The address of a PostgreSQL, and a name that is unused in it; `conftest.py` stops the server."""
-    if not SERVERS:
-        running = started()
-        SERVERS.append((next(running), running))
-    return SERVERS[0][0].dsn, f"store_{next(_schemas)}"
+    """The address of a PostgreSQL, and a name that is unused in it."""
+    return shared().dsn, f"store_{next(_schemas)}"
 
 
-SERVERS: list[tuple[Postgres, Generator[Postgres]]] = []
 _schemas = count()
 _starts = count()
 _SMALL = SharedSizes(row_bytes=100, checkpoint_bytes=1, chunk_bytes=150, written_bytes=0, fetched_bytes=200)
