@@ -212,6 +212,7 @@ def refusal(work: Callable[[str], Awaitable[None]], dsn: str) -> str:
     return ""
 
 
+@pytest.mark.sampled(3)  # of each object one command or two, and each command
 @pytest.mark.parametrize("command", [installs, relays, serves, verifies])
 @pytest.mark.parametrize("planted", PLANTED)
 def test_no_command_of_a_superuser_uses_what_a_stranger_has_made(
