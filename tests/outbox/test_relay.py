@@ -88,10 +88,11 @@ async def test_events_are_written_in_the_order_of_commits_and_what_comes_follows
 
 @pytest.mark.parametrize("stop_at", range(1, 26))
 async def test_a_relay_that_stops_at_any_step_is_continued_by_another_and_cannot_write_any_more(
-    broker: Broker, stop_at: int
+    broker: Broker, stop_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first one is held at a step, as if it were killed there, or slept: the second one takes over. Then the first
-    wakes up: it is fenced, and says so."""
+    wakes up: it is fenced, and says so. The last steps are those of a relay that waits for what is committed."""
+    monkeypatch.setattr(relay, "_WAIT_S", 0.02)
     database = FakeDatabase()
     for values in (["a1", "a2"], ["b1"], ["c1"]):
         database.commit(*values)
