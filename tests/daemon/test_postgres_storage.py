@@ -7,9 +7,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pytest
@@ -20,18 +20,14 @@ from oncelog.client import Admin, Consumer, NewTopic, Producer
 from oncelog.testing import Broker
 from tests.conftest import Start
 from tests.support.patience import PATIENCE_S
-from tests.support.postgres.server import Postgres, started
+from tests.support.postgres.server import Postgres
 from tests.support.processes.daemon import Daemon
+from tests.support.processes.forked import ForkedProcess
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 T = TypeVar("T")
 _schemas = count()
 _ROOT = Path(__file__).parent.parent.parent
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    yield from started()
 
 
 @pytest.fixture
@@ -60,16 +56,16 @@ def _sql(dsn: str, *statements: str) -> Any:
 
 def _refused(*arguments: str, environ: dict[str, str] | None = None) -> tuple[int, str]:
     """The exit code, and what a start says that fails."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "oncelog.broker", "serve", "--listen", "127.0.0.1:0", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        env={**os.environ, "PYTHONPATH": str(_ROOT), **(environ or {})},
-    )
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
-    assert len(lines) == 1, done.stderr
-    return done.returncode, lines[0]
+    with TemporaryDirectory() as directory:
+        stderr = Path(directory, "stderr")
+        process = ForkedProcess(
+            ["serve", "--listen", "127.0.0.1:0", *arguments], stderr, {**os.environ, **(environ or {})}
+        )
+        process.communicate(PATIENCE_S)
+        said = stderr.read_text()
+    lines = [line for line in said.splitlines() if not line.startswith("{")]
+    assert process.returncode is not None and len(lines) == 1, said
+    return process.returncode, lines[0]
 
 
 def _values(daemon: Daemon, topic: str) -> list[bytes | None]:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from click.testing import CliRunner
 
+from oncelog.cli import main
 from oncelog.testing import Broker
 from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres.server import Postgres, need_programs, open_directory
@@ -39,11 +41,10 @@ def broker() -> Iterator[Broker]:
 
 
 def call(*arguments: str, code: int = 0) -> str:
-    """Returns what the command says; it ends with this code."""
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE_S)
-    said = done.stdout + done.stderr
-    assert done.returncode == code, said
-    return said
+    """Returns what the command says, in this process; it ends with this code."""
+    done = CliRunner().invoke(main, ["outbox", *arguments], prog_name="oncelog")
+    assert done.exit_code == code, done.output
+    return done.output
 
 
 @contextmanager
@@ -163,11 +164,10 @@ def test_doctor_says_of_each_relay_whether_it_has_ended_and_why(dsn: str, broker
     to = ("-b", broker.bootstrap_servers)
 
     def findings() -> dict[str, tuple[str, str]]:
-        command = [sys.executable, "-m", "oncelog", "doctor", *to, "--outbox", dsn, "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE_S)
+        done = CliRunner().invoke(main, ["doctor", *to, "--outbox", dsn, "--json"])
         found = {each["check"]: (each["result"], each["detail"]) for each in json.loads(done.stdout)}
         is_wrong = any(result == "wrong" for result, _ in found.values())
-        assert done.returncode == (1 if is_wrong else 0), done.stderr
+        assert done.exit_code == (1 if is_wrong else 0), done.stderr
         return {check: each for check, each in found.items() if check.startswith(("outbox", "relay"))}
 
     assert findings() == {"outbox": ("look", "none is installed there: `oncelog outbox install DSN`")}
