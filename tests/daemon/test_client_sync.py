@@ -175,6 +175,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", OPENED)
 @pytest.mark.parametrize(("program", "line"), [(BLOCKING, 3), (ASYNCIO, 5)], ids=["blocking", "asyncio"])
 def test_a_program_that_does_not_close_its_client_is_warned_in_one_line(
@@ -191,6 +192,7 @@ def test_a_program_that_does_not_close_its_client_is_warned_in_one_line(
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", OPENED)
 def test_a_blocking_client_that_is_closed_prints_nothing(daemon: Daemon, tmp_path: Path, kind: str) -> None:
     """Closing a client, by `close` or by leaving its block, prints no warning."""

@@ -26,7 +26,9 @@ def metrics() -> Iterator[str]:
 
 @pytest.fixture
 def broker(metrics: str) -> Iterator[Broker]:
-    with Broker(config={"oncelog.metrics.listen": metrics}) as running:
+    # A member gets its first partitions with the second heartbeat.
+    heartbeats = {f"group.share.{each}heartbeat.interval.ms": 100 for each in ("", "min.")}
+    with Broker(config={"oncelog.metrics.listen": metrics, **heartbeats}) as running:
         running.create_topic(TOPIC)
         with Admin(running.bootstrap_servers) as admin:
             admin.alter_configs({"share.auto.offset.reset": "earliest"}, group=GROUP)

@@ -185,6 +185,7 @@ async def come_and_go(daemon: Daemon, way: Way, **options: Any) -> None:
             assert await results(connection, topic) == expected
 
 
+@pytest.mark.sampled(4)
 async def test_each_record_is_written_once_by_instances_that_come_and_go(daemon: Daemon, way: Way) -> None:
     await come_and_go(daemon, way, heartbeat_interval_ms=50)
 
