@@ -129,7 +129,8 @@ async def test_closing_does_not_wait_for_a_join_that_waits_for_others(daemon: Da
 
 
 QUICK_SESSIONS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=100")
-IMPATIENT = ConsumerOptions(session_timeout_ms=500, heartbeat_interval_ms=100, request_timeout_ms=500)
+IMPATIENT = ConsumerOptions(session_timeout_ms=2_000, heartbeat_interval_ms=100, request_timeout_ms=2_000)
+"""It repeats a join soon, and yet not while the others of a busy machine join."""
 
 
 async def test_a_join_whose_response_got_lost_is_sent_again_and_answered(start_daemon: Start) -> None:
@@ -164,7 +165,7 @@ async def test_a_join_that_is_sent_again_and_again_waits_for_the_other_members_a
     ):
         while len(first.assignment()) < 4:
             await first.poll(50)
-        while (await asyncio.to_thread(faults.status, seen)).fired_count < 4:  # the first asks for an id
+        while (await asyncio.to_thread(faults.status, seen)).fired_count < 3:  # the first asks for an id
             await second.poll(50)
         while [len(each.assignment()) for each in (first, second)] != [2, 2]:
             await asyncio.gather(first.poll(50), second.poll(50))
