@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from oncelog.client.blocking.clients import Admin, Producer
 from tests.support.pages.log_page import make_data
+from tests.support.patience import PATIENCE_MS, PATIENCE_S
 from tests.support.processes.daemon import Daemon
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,8 +42,10 @@ def map_of_a_partition() -> str:
 
 def command_line(page: str) -> str:
     """docs/start/command-line.md, docs/understand/share-groups.md."""
-    with TemporaryDirectory() as directory, _shop(directory) as bootstrap:
-        environment = {"ONCELOG_BOOTSTRAP": bootstrap, "ONCELOG_CONFIG": os.devnull}
+    with TemporaryDirectory() as directory, TemporaryDirectory() as home, _shop(directory) as bootstrap:
+        profile = Path(home, "config.toml")
+        profile.write_text(f'profile = "patient"\n[profiles.patient]\ntimeout = {PATIENCE_S}\n', encoding="utf-8")
+        environment = {"ONCELOG_BOOTSTRAP": bootstrap, "ONCELOG_CONFIG": str(profile)}
         return _BLOCK.sub(lambda found: _run_block(found[0], directory, **environment), page)
 
 
@@ -50,8 +53,9 @@ def command_line(page: str) -> str:
 def _shop(directory: str) -> Iterator[str]:
     daemon = Daemon(Path(directory) / "data", "group.initial.rebalance.delay.ms=0", "oncelog.flush.policy=os")
     bootstrap = daemon.bootstrap
+    till = Producer(bootstrap, transactional_id="till", transaction_timeout_ms=PATIENCE_MS)
     try:
-        with Admin(bootstrap) as admin, Producer(bootstrap, transactional_id="till") as producer:
+        with Admin(bootstrap) as admin, till as producer:
             admin.create_topics("sales")
             with producer.transaction() as transaction:
                 transaction.send("sales", b"apples", key=b"shop-1")
