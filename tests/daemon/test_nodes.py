@@ -19,6 +19,8 @@ from tests.support.patience import PATIENCE_S
 from tests.support.postgres.server import Postgres
 from tests.support.processes.daemon import Daemon
 
+pytestmark = pytest.mark.postgres
+
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _schemas = count()
 

@@ -15,6 +15,8 @@ from oncelog.testing import Broker
 from tests.support.patience import until
 from tests.support.postgres.server import Postgres
 
+pytestmark = pytest.mark.postgres
+
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _schemas = count()
 _TRANSACTIONS = 40

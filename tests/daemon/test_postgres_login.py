@@ -14,6 +14,8 @@ from tests.conftest import Start
 from tests.support.postgres.server import Postgres, open_directory
 from tests.support.security.certificates import Certificates
 
+pytestmark = pytest.mark.postgres
+
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 _SCHEMA = "records"

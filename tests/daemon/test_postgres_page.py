@@ -15,6 +15,8 @@ from tests.conftest import Start
 from tests.support.patience import PATIENCE_S
 from tests.support.postgres.server import Postgres, started
 
+pytestmark = pytest.mark.postgres
+
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 ROOT = Path(__file__).parents[2]

@@ -24,6 +24,8 @@ from tests.support.postgres.server import Postgres
 from tests.support.processes.daemon import Daemon
 from tests.support.processes.forked import ForkedProcess
 
+pytestmark = pytest.mark.postgres
+
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 T = TypeVar("T")
 _schemas = count()

@@ -19,6 +19,8 @@ from tests.support.patience import PATIENCE_S
 from tests.support.postgres.server import Postgres, started
 from tests.support.processes.daemon import Daemon
 
+pytestmark = pytest.mark.postgres
+
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _SCHEMA, _OTHER = f"refusing_{os.getpid()}", f"away_{os.getpid()}"
 _HALVES = ("oncelog_journal_0", "oncelog_journal_1")

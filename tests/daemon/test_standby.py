@@ -37,6 +37,8 @@ from tests.support.patience import GIVES_UP_MS, PATIENCE_S, until
 from tests.support.postgres.pair import Pair
 from tests.support.postgres.server import Postgres
 
+pytestmark = pytest.mark.postgres
+
 
 @pytest.fixture
 def pair(postgres: Postgres, start_daemon: Start) -> Pair:

@@ -11,6 +11,8 @@ from oncelog.broker.config.settings import load_config
 from tests.support.pages.walkthrough import steps_of, walk
 from tests.support.postgres.server import Postgres, started
 
+pytestmark = pytest.mark.postgres
+
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 FOLDER = Path(__file__).parents[2] / "docs" / "operate"

@@ -3,11 +3,11 @@
 A store of another kind joins by a line in STORES: every test of this folder then runs over it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import count
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -145,6 +145,11 @@ STORES: dict[str, Callable[[], MakeStore]] = {
     "tables, most of it in chunks that must be fetched": lambda: _tables(Database(), _SMALL),
     "PostgreSQL": _postgres,
 }
+
+
+def named(names: Iterable[str]) -> list[Any]:
+    """The names of stores as parameters of a test: what needs a PostgreSQL is marked so."""
+    return [pytest.param(name, marks=[pytest.mark.postgres] if name == "PostgreSQL" else []) for name in names]
 
 
 class Stored:

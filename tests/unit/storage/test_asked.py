@@ -22,6 +22,8 @@ from oncelog.broker.storage.postgres.preparing import Unusable, prepare
 from oncelog.broker.storage.postgres.session import Server
 from oncelog.broker.storage.postgres.tables import PostgresTables
 
+pytestmark = pytest.mark.postgres
+
 Reach = Callable[[str, str], Server]
 
 

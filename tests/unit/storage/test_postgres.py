@@ -42,6 +42,8 @@ from tests.support.postgres.server import open_directory, started
 from tests.support.processes.silent_proxy import SilentProxy
 from tests.unit.storage.stores import new_schema
 
+pytestmark = pytest.mark.postgres
+
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 T = TypeVar("T")
 

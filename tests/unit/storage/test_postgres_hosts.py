@@ -25,6 +25,8 @@ import asyncpg
 from oncelog.broker.storage.postgres import session
 from oncelog.broker.storage.postgres.session import Server, Session, of_each_host
 
+pytestmark = pytest.mark.postgres
+
 _BRIEF_S = 0.1
 _SILENT, _REFUSING, _SERVING = "silent", "refusing", "serving"
 Serve = Callable[..., Server]

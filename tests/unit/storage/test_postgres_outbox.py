@@ -21,6 +21,8 @@ from tests.support.postgres.server import losing_what_is_out_of_line
 from tests.unit.storage.stores import new_schema
 from tests.unit.storage.test_postgres import _of, _statements, _take, _until
 
+pytestmark = pytest.mark.postgres
+
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _ALL = LookAtOutbox(1_000, 1_000_000, 1_000_000)
 

@@ -35,6 +35,8 @@ from oncelog.broker.system.coroutines import LoopCoroutines
 from oncelog.broker.system.loop import LoopScheduler
 from tests.support.postgres.server import Postgres, open_directory, programs_by_version, reachable_programs
 
+pytestmark = pytest.mark.postgres
+
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _SEEN = Lease(0, "", 0, 0, is_attended=False)
 OFTEN: list[Statement[Any]] = [

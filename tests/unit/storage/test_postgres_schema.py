@@ -8,6 +8,8 @@ from oncelog.broker.system.coroutines import LoopCoroutines
 from oncelog.broker.system.loop import LoopScheduler
 from tests.unit.storage.stores import new_schema
 
+pytestmark = pytest.mark.postgres
+
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 
 

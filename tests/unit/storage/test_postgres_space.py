@@ -21,6 +21,8 @@ from tests.unit.storage.test_postgres import _of as of
 from tests.unit.storage.test_postgres import _statements as statements_over
 from tests.unit.storage.test_postgres import _take as take
 
+pytestmark = pytest.mark.postgres
+
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
 _FILL = """
 create function fill() returns trigger language plpgsql as $$ begin

@@ -23,6 +23,8 @@ from oncelog.broker.storage.postgres import preparing
 from oncelog.broker.storage.postgres.preparing import Found, Unreachable, Unusable, connect
 from oncelog.broker.storage.postgres.session import Server, Session
 
+pytestmark = pytest.mark.postgres
+
 SAID = {
     ("off", "on", "standby"): "a crash of its machine may lose anything",
     ("on", "off", "standby"): "a crash of PostgreSQL may lose what was acknowledged last",

@@ -15,10 +15,10 @@ from oncelog.protocol.records.record import decode_records
 from tests.fakes.logs import batch, delete_topic
 from tests.simulation.log_model import known
 from tests.support.requests.frame_shapes import COMPRESSING, COUNT, RECORDS, batch_of, shapes
-from tests.unit.storage.stores import STORES, Stored
+from tests.unit.storage.stores import STORES, Stored, named
 
 SEEDS = range(4)
-every_store = pytest.mark.parametrize("name", STORES)
+every_store = pytest.mark.parametrize("name", named(STORES))
 every_seed = pytest.mark.parametrize("seed", SEEDS)
 
 _BOUNDS = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")

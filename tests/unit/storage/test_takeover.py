@@ -19,7 +19,7 @@ from tests.fakes.logs import batch
 from tests.fakes.tables import FakeTables
 from tests.fakes.tables_broker import TablesBroker
 from tests.fakes.virtual_time import VirtualTime
-from tests.unit.storage.stores import Stored
+from tests.unit.storage.stores import Stored, named
 from tests.unit.storage.test_stores import filled
 
 STORES = ("tables", "tables, most of it in chunks that must be fetched", "PostgreSQL")
@@ -52,7 +52,7 @@ def facts_of(stored: Stored, log: PartitionLog) -> list[object]:
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("name", named(STORES))
 @pytest.mark.parametrize("seed", range(12))
 def test_the_next_broker_has_what_was_acknowledged_and_continues_and_the_one_before_does_not(
     name: str, seed: int
