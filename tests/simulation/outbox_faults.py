@@ -162,16 +162,17 @@ def try_for_ever_to_move_a_row(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTS: list[Plant] = [
-    try_for_ever_to_move_a_row,
+    delete_in_a_statement_before,
     look_again_at_what_cannot_be_read,
     refuse_the_first_row_for_one_that_cannot_be_read,
-    delete_in_a_statement_before,
-    delete_in_a_statement_after,
     delete_without_the_lease,
+    delete_in_a_statement_after,
+    try_for_ever_to_move_a_row,
     write_a_round_whose_rows_are_gone,
     look_again_before_the_round_is_written,
-    take_a_lost_answer_for_a_no,
     stop_at_a_refused_row,
+    take_a_lost_answer_for_a_no,
     pass_by_what_becomes_visible_late,
     refuse_twice,
 ]
+"""What is noticed only once a row has waited for ten minutes is none of every third, which run always."""
