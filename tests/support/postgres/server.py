@@ -36,7 +36,7 @@ __all__ = [
     "version_of",
 ]
 _LOOK_S = 0.05
-_ROOMY = {"max_prepared_transactions": "4", "max_replication_slots": "32", "max_wal_senders": "32"}
+_ROOMY = {"max_replication_slots": "32", "max_wal_senders": "32"}
 _KEPT = ExitStack()
 """What is there until the last test of a worker has ended."""
 
@@ -145,8 +145,11 @@ def programs_by_version() -> dict[int, Path]:
 
 @cache
 def shared(*, is_durable: bool = True) -> Postgres:
-    """Return the server of this worker; one that is not durable syncs nothing."""
-    return _KEPT.enter_context(contextmanager(started)({**_ROOMY, "fsync": "on" if is_durable else "off"}))
+    """Return the server of this worker. One that is not durable syncs nothing, and transactions can be prepared there,
+    so `produce` sends no notification.
+    """
+    settings = {} if is_durable else {"fsync": "off", "max_prepared_transactions": "4"}
+    return _KEPT.enter_context(contextmanager(started)({**_ROOMY, **settings}))
 
 
 def stop_shared() -> None:
