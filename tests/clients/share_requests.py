@@ -4,37 +4,12 @@ Owns: the bytes that are asked, the session epochs of a member, and how an answe
 offsets, states, topics by name; no ids that a broker makes. Does not own: what is asked when (the transcripts).
 """
 
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated import share_acknowledge_request as acknowledging
-from oncelog.protocol.generated import share_fetch_request as fetching
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
-from oncelog.protocol.generated.describe_share_group_offsets_request import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-    DescribeShareGroupOffsetsRequestTopic,
-)
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from oncelog.protocol.generated.incremental_alter_configs_request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from oncelog.protocol.generated.share_group_describe_request import ShareGroupDescribeRequest
-from oncelog.protocol.generated.share_group_heartbeat_request import ShareGroupHeartbeatRequest
-from oncelog.protocol.message import Message
-from oncelog.protocol.records.batch import encode_batch
-from oncelog.protocol.records.record import Record
-from tests.clients.group_members import Broker
+from tests.clients.asking import Asker, batch, settings, text_of
 
 SETTINGS = (
     "share.coordinator.state.topic.num.partitions=5",
@@ -46,28 +21,20 @@ STRICT = 1
 AT_MS = 1_700_000_000_000
 EVERYTHING = 2**31 - 1
 PATIENT_MS = 5_000
+_LIMITS = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": EVERYTHING, "max_records": 500, "batch_size": 500}
 _PAUSE_MS = 50
-_PATIENCE = 1_000
-"""Pauses until an answer."""
-_GROUP_RESOURCE, _SET = 32, 0
+_GROUP_RESOURCE = 32
 
 Partition = tuple[str, int]
 Batches = Sequence[tuple[int, int, Sequence[int]]]
 """Acknowledgements: first offset, last offset, types."""
 
 
-def name(code: int) -> str:
-    return ErrorCode(code).name
-
-
-def text_of(topic_id: UUID) -> str:
-    """Write a topic id as Kafka does."""
-    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
-
-
-def batches_of(records: Any) -> str:
+def batches_of(records: Any) -> str | None:
     """First and last offset of each batch; those with a transaction's marker in brackets."""
-    data = bytes(records or b"")
+    if records is None:
+        return None
+    data = bytes(records)
     found = []
     at = 0
     while at + 61 <= len(data):
@@ -78,156 +45,82 @@ def batches_of(records: Any) -> str:
     return " ".join(found)
 
 
-class ShareTalk:
-    """Whom one talks to, with its topics by name."""
+ERROR = "error_code error_message:plain"
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.ids: dict[str, UUID] = {"no topic": UUID(int=77), "zero": UUID(int=0)}
 
-    def ask(self, request: Message, version: int) -> Any:
-        """The answer, which may take a while."""
-        reply = self.broker.send(request, version)
-        for _ in range(_PATIENCE):
-            if reply.is_there:
-                return reply.message
-            self.broker.let_pass(_PAUSE_MS)
-        raise AssertionError(f"no answer to {request}")
+class ShareTalk(Asker):
+    """Whom one talks to about share groups."""
 
-    def prepare(self, **topics: int) -> None:
-        """Topics with so many partitions, and every coordinator is there."""
-        for topic, count in topics.items():
-            self.create(topic, count)
-        for key_type, key in ((0, "any"), (1, "any"), (2, f"any:{text_of(UUID(int=77))}:0")):
-            while (
-                self.ask(FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type), 6)
-                .coordinators[0]
-                .error_code
-            ):
-                self.broker.let_pass(_PAUSE_MS)
-        while ErrorCode(self.ask(DescribeGroupsRequest(groups=["any"]), 5).groups[0].error_code).retriable:
-            self.broker.let_pass(_PAUSE_MS)
-
-    def create(self, topic: str, count: int) -> UUID:
-        made = CreatableTopic(name=topic, num_partitions=count, replication_factor=1)
-        (answer,) = self.ask(CreateTopicsRequest(topics=[made], timeout_ms=10_000), 7).topics
-        assert answer.error_code == ErrorCode.NONE, answer
-        topic_id: UUID = answer.topic_id
-        self.ids[topic] = topic_id
-        wanted = ListOffsetsTopic(
-            name=topic, partitions=[ListOffsetsPartition(partition_index=i, timestamp=-1) for i in range(count)]
-        )
-        while True:  # a topic may be there before its partitions are
-            (found,) = self.ask(ListOffsetsRequest(replica_id=-1, topics=[wanted]), 7).topics
-            if not any(entry.error_code for entry in found.partitions):
-                return topic_id
-            self.broker.let_pass(_PAUSE_MS)
+    coordinators = (*Asker.coordinators, (2, f"any:{text_of(UUID(int=77))}:0"))
 
     def produce(
         self, topic: str, count: int = 1, *, partition: int = 0, size: int = 10, at_ms: int = AT_MS
     ) -> tuple[str, int]:
         """One batch: error and base offset."""
-        records = [Record(index, at_ms, None, b"x" * size) for index in range(count)]
-        data = memoryview(encode_batch(records))
-        produced = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=data)])
-        request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[produced])
-        answer = self.ask(request, 11).responses[0].partition_responses[0]
-        return name(answer.error_code), answer.base_offset
+        data = [{"index": partition, "records": batch([b"x" * size] * count, at_ms)}]
+        topics = [{"name": topic, "partition_data": data}]
+        shape = "responses.0.partition_responses.0(error_code base_offset)"
+        produced: tuple[str, int] = self.ask("Produce", 11, shape, acks=-1, timeout_ms=10_000, topic_data=topics)
+        return produced
 
     def configure(self, group_id: str, **values: str | int) -> None:
         """Settings of a group, with underscores instead of dots, once the broker has them."""
-        wanted = {key.replace("_", "."): str(value) for key, value in values.items()}
-        configs = [AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in wanted.items()]
-        resource = AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=group_id, configs=configs)
-        answer = self.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0]
-        assert answer.error_code == ErrorCode.NONE, answer
-        asked = DescribeConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=group_id, configuration_keys=None)
-        while True:
-            found = self.ask(DescribeConfigsRequest(resources=[asked]), 4).results[0].configs
-            if wanted.items() <= {entry.name: entry.value for entry in found}.items():
-                return
-            self.broker.let_pass(_PAUSE_MS)
-
-    def shown_id(self, topic_id: UUID) -> str:
-        return next((topic for topic, known in self.ids.items() if known == topic_id), "?")
-
-    def plain(self, message: str | None) -> str | None:
-        """A text with the names of topics instead of their ids."""
-        if message is not None:
-            for topic, topic_id in self.ids.items():
-                message = message.replace(text_of(topic_id), f"<{topic}>").replace(str(topic_id), f"<{topic}>")
-        return message
-
-    def error(self, answer: Any) -> tuple[str, str | None]:
-        return name(answer.error_code), self.plain(answer.error_message)
+        configs = settings(values)
+        group = {"resource_type": _GROUP_RESOURCE, "resource_name": group_id}
+        answer = self.ask("IncrementalAlterConfigs", 1, resources=[{**group, "configs": configs}])
+        assert not answer.responses[0].error_code, answer
+        wanted = {(each["name"], each["value"]) for each in configs}
+        asked = [{**group, "configuration_keys": None}]
+        self.until(wanted.issubset, "DescribeConfigs", 4, "results.0.configs(name value)", resources=asked)
 
     # --- the group ----------------------------------------------------------------------------------------------------
 
     def beat(self, group_id: str, member_id: str, epoch: int, **fields: Any) -> tuple[Any, ...]:
-        request = ShareGroupHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=epoch, **fields)
-        answer = self.ask(request, 1)
-        assigned = None if answer.assignment is None else self._assigned(answer.assignment)
-        echoed = answer.member_id if answer.member_id in (None, member_id) else "another"
-        return *self.error(answer), echoed, answer.member_epoch, answer.heartbeat_interval_ms, assigned
+        answer = self.ask(
+            "ShareGroupHeartbeat", 1, group_id=group_id, member_id=member_id, member_epoch=epoch, **fields
+        )
+        shape = (
+            f"{ERROR} member_id:echoed member_epoch heartbeat_interval_ms "
+            "assignment.topic_partitions{topic_id:topic partitions{}}"
+        )
+        told: tuple[Any, ...] = self.counts(
+            answer, shape, echoed=lambda echo: echo if echo in (None, member_id) else "another"
+        )
+        return told
 
     def join(self, group_id: str, member_id: str, *topics: str, **fields: Any) -> tuple[Any, ...]:
         return self.beat(group_id, member_id, 0, **{"subscribed_topic_names": list(topics), **fields})
 
-    def _assigned(self, assignment: Any) -> list[tuple[str, list[int]]]:
-        return sorted(
-            (self.shown_id(entry.topic_id), sorted(entry.partitions)) for entry in assignment.topic_partitions
-        )
-
     def group(self, group_id: str, **fields: Any) -> tuple[Any, ...]:
-        (group,) = self.ask(ShareGroupDescribeRequest(group_ids=[group_id], **fields), 1).groups
-        members = sorted(
-            (
-                member.member_id,
-                member.rack_id,
-                member.member_epoch,
-                member.client_id,
-                sorted(member.subscribed_topic_names),
-                self._assigned(member.assignment),
-                sorted(entry.topic_name for entry in member.assignment.topic_partitions),
-            )
-            for member in group.members
+        shape = (
+            f"groups.0({ERROR} group_state group_epoch assignment_epoch assignor_name "
+            "members{member_id rack_id member_epoch client_id subscribed_topic_names{} "
+            "assignment.topic_partitions{topic_id:topic partitions{}} assignment.topic_partitions{topic_name}} "
+            "authorized_operations)"
         )
-        epochs = (group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name)
-        return *self.error(group), *epochs, members, group.authorized_operations
+        described: tuple[Any, ...] = self.ask("ShareGroupDescribe", 1, shape, group_ids=[group_id], **fields)
+        return described
 
     def offsets(self, group_id: str, topics: Mapping[str, Sequence[int]] | None = None, version: int = 1) -> Any:
         """DescribeShareGroupOffsets of one group."""
-        wanted = None
-        if topics is not None:
-            wanted = [
-                DescribeShareGroupOffsetsRequestTopic(topic_name=topic, partitions=list(indexes))
-                for topic, indexes in topics.items()
-            ]
-        group = DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=wanted)
-        (answer,) = self.ask(DescribeShareGroupOffsetsRequest(groups=[group]), version).groups
-        found = sorted(
-            (
-                topic.topic_name,
-                self.shown_id(topic.topic_id),
-                entry.partition_index,
-                entry.start_offset,
-                entry.leader_epoch,
-                entry.lag if version >= 1 else None,
-                *self.error(entry),
-            )
-            for topic in answer.topics
-            for entry in topic.partitions
+        wanted = None if topics is None else [(topic, list(indexes)) for topic, indexes in topics.items()]
+        answer = self.ask("DescribeShareGroupOffsets", version, groups=[(group_id, wanted)])
+        shape = (
+            f"groups.0(group_id:same {ERROR} topics/partitions"
+            "{topic_name topic_id:topic partition_index start_offset leader_epoch lag:since_1 "
+            f"{ERROR}}})"
         )
-        return answer.group_id == group_id, *self.error(answer), found
+        ways = {"same": group_id.__eq__, "since_1": lambda lag: lag if version >= 1 else None}
+        return self.counts(answer, shape, **ways)
 
     def initialized(self, group_id: str, *topics: str) -> None:
         """Wait until the partitions of these topics have their state, which a join asks for in the background."""
         while not {topic for topic, *_ in self.offsets(group_id)[-1]} >= set(topics):
             self.broker.let_pass(_PAUSE_MS)
 
-    def ready(self, group_id: str, *topics: str, **settings: str | int) -> None:
+    def ready(self, group_id: str, *topics: str, **values: str | int) -> None:
         """A group, from the first record on, whose member "m" has joined."""
-        self.configure(group_id, **{"share_auto_offset_reset": "earliest", **settings})
+        self.configure(group_id, **{"share_auto_offset_reset": "earliest", **values})
         self.join(group_id, "m", *topics)
         self.initialized(group_id, *topics)
 
@@ -250,12 +143,13 @@ class ShareMember:
             self.epoch = asked + 1
         return asked
 
-    def _plain(self, partitions: Mapping[int | Partition, Batches]) -> dict[str, dict[int, Batches]]:
-        found: dict[str, dict[int, Batches]] = {}
+    def _topics(self, partitions: Mapping[int | Partition, Batches]) -> list[dict[str, Any]]:
+        """The topics of a request, with acknowledgements of each partition."""
+        topics: dict[str, list[Any]] = {}
         for place, batches in partitions.items():
             topic, index = (self.topic, place) if isinstance(place, int) else place
-            found.setdefault(topic, {})[index] = batches
-        return found
+            topics.setdefault(topic, []).append({"partition_index": index, "acknowledgement_batches": batches})
+        return [{"topic_id": self.talk.ids[topic], "partitions": of} for topic, of in topics.items()]
 
     def fetch(
         self,
@@ -267,55 +161,32 @@ class ShareMember:
         **fields: Any,
     ) -> tuple[Any, ...]:
         """One ShareFetch. A number is a partition of the member's topic."""
-        topics = [
-            fetching.FetchTopic(
-                topic_id=self.talk.ids[topic],
-                partitions=[
-                    fetching.FetchPartition(
-                        partition_index=index,
-                        acknowledgement_batches=[
-                            fetching.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=types)
-                            for first, last, types in batches
-                        ],
-                    )
-                    for index, batches in of.items()
-                ],
-            )
-            for topic, of in self._plain({**dict.fromkeys(partitions, ()), **(acknowledged or {})}).items()
-        ]
         gone = [
-            fetching.ForgottenTopic(topic_id=self.talk.ids[topic], partitions=list(of))
-            for topic, of in self._plain(dict.fromkeys(forgotten, ())).items()
+            {**topic, "partitions": [each["partition_index"] for each in topic["partitions"]]}
+            for topic in self._topics(dict.fromkeys(forgotten, ()))
         ]
-        limits = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": EVERYTHING, "max_records": 500, "batch_size": 500}
-        request = fetching.ShareFetchRequest(
-            group_id=self.group_id,
-            member_id=self.member_id,
-            share_session_epoch=self._next(epoch),
-            topics=topics,
+        answer = self._asked(
+            "ShareFetch",
+            version,
+            epoch,
+            {**dict.fromkeys(partitions, ()), **(acknowledged or {})},
             forgotten_topics_data=gone,
-            **{**limits, **self.fields, **fields},
+            **{**_LIMITS, **self.fields, **fields},
         )
-        answer = self.talk.ask(request, version)
-        found = [self._fetched(topic, entry) for topic in answer.responses for entry in topic.partitions]
-        return (
-            *self.talk.error(answer),
-            answer.acquisition_lock_timeout_ms,
-            sorted(found, key=repr),
-            len(answer.node_endpoints),
+        each = (
+            f"{{topic_id:topic partition_index {ERROR} acknowledge_error_code acknowledge_error_message:plain "
+            "current_leader(leader_id leader_epoch) records:batches "
+            "acquired_records(first_offset last_offset delivery_count)}"
         )
+        shape = f"{ERROR} acquisition_lock_timeout_ms responses/partitions{each} node_endpoints:len"
+        *rest, found, endpoints = self.talk.counts(answer, shape, batches=batches_of)
+        return *rest, _of_places(found), endpoints
 
-    def _fetched(self, topic: Any, entry: Any) -> tuple[Any, ...]:
-        acquired = [(batch.first_offset, batch.last_offset, batch.delivery_count) for batch in entry.acquired_records]
-        return (
-            f"{self.talk.shown_id(topic.topic_id)}-{entry.partition_index}",
-            *self.talk.error(entry),
-            name(entry.acknowledge_error_code),
-            self.talk.plain(entry.acknowledge_error_message),
-            (entry.current_leader.leader_id, entry.current_leader.leader_epoch),
-            None if entry.records is None else batches_of(entry.records),
-            acquired,
-        )
+    def _asked(
+        self, api: str, version: int, epoch: int | None, partitions: Mapping[int | Partition, Batches], **fields: Any
+    ) -> Any:
+        who = {"group_id": self.group_id, "member_id": self.member_id, "share_session_epoch": self._next(epoch)}
+        return self.talk.ask(api, version, **who, topics=self._topics(partitions), **fields)
 
     def records(self, *partitions: int | Partition, **fields: Any) -> tuple[Any, ...]:
         """A fetch that waits for records: partition, batches and what is acquired of each, or the error."""
@@ -333,45 +204,19 @@ class ShareMember:
         renew: bool = False,
     ) -> Any:
         """One ShareAcknowledge, of partition 0 if it names none: its error, or that of each partition."""
-        topics = [
-            acknowledging.AcknowledgeTopic(
-                topic_id=self.talk.ids[topic],
-                partitions=[
-                    acknowledging.AcknowledgePartition(
-                        partition_index=index,
-                        acknowledgement_batches=[
-                            acknowledging.AcknowledgementBatch(
-                                first_offset=first, last_offset=last, acknowledge_types=types
-                            )
-                            for first, last, types in of_partition
-                        ],
-                    )
-                    for index, of_partition in of.items()
-                ],
-            )
-            for topic, of in self._plain(acknowledged if acknowledged is not None else {0: batches}).items()
-        ]
-        request = acknowledging.ShareAcknowledgeRequest(
-            group_id=self.group_id,
-            member_id=self.member_id,
-            share_session_epoch=self._next(epoch),
-            is_renew_ack=renew,
-            topics=topics,
-        )
-        answer = self.talk.ask(request, version)
-        found = sorted(
-            (
-                f"{self.talk.shown_id(topic.topic_id)}-{entry.partition_index}",
-                *self.talk.error(entry),
-                (entry.current_leader.leader_id, entry.current_leader.leader_epoch),
-            )
-            for topic in answer.responses
-            for entry in topic.partitions
-        )
-        lock_ms = answer.acquisition_lock_timeout_ms if version >= 2 else None
-        return *self.talk.error(answer), lock_ms, found, len(answer.node_endpoints)
+        asked = acknowledged if acknowledged is not None else {0: batches}
+        answer = self._asked("ShareAcknowledge", version, epoch, asked, is_renew_ack=renew)
+        each = f"{{topic_id:topic partition_index {ERROR} current_leader(leader_id leader_epoch)}}"
+        shape = f"{ERROR} acquisition_lock_timeout_ms:since_2 responses/partitions{each} node_endpoints:len"
+        *rest, found, endpoints = self.talk.counts(answer, shape, since_2=lambda ms: ms if version >= 2 else None)
+        return *rest, _of_places(found), endpoints
 
     def done(self, *batches: tuple[int, int, Sequence[int]], **fields: Any) -> Any:
         """The error of one partition's acknowledgements, in short."""
         answer = self.acknowledge(*batches, **fields)
         return answer[3][0][1:3] if answer[0] == "NONE" and len(answer[3]) == 1 else answer
+
+
+def _of_places(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows that begin with topic and partition."""
+    return sorted(((f"{topic}-{index}", *rest) for topic, index, *rest in rows), key=repr)

@@ -4,18 +4,16 @@ tasks, topics by name; no ids that a broker makes."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oncelog.protocol.generated import streams_group_heartbeat_request as beating
-from oncelog.protocol.generated.streams_group_describe_request import StreamsGroupDescribeRequest
-from tests.clients.share_requests import ShareTalk
+from tests.clients.share_requests import ERROR, ShareTalk
 
 Tasks = Mapping[str, Sequence[int]]
+_TASKS = "active_tasks{0} standby_tasks{0} warmup_tasks{0}".replace("{0}", "{subtopology_id partitions{}}")
+_TOPICS = "(name partitions replication_factor topic_configs(key value))"
 
 
 def topic_info(name: str, partitions: int = 0, replication_factor: int = 0, **configs: str) -> Any:
-    settings = [beating.KeyValue(key=key.replace("_", "."), value=value) for key, value in configs.items()]
-    return beating.TopicInfo(
-        name=name, partitions=partitions, replication_factor=replication_factor, topic_configs=settings
-    )
+    settings = [(key.replace("_", "."), value) for key, value in configs.items()]
+    return {"name": name, "partitions": partitions, "replication_factor": replication_factor, "topic_configs": settings}
 
 
 def subtopology(
@@ -28,36 +26,25 @@ def subtopology(
     copartitioned: Sequence[tuple[Sequence[int], Sequence[int]]] = (),
 ) -> Any:
     """Groups of co-partitioned topics are numbers of source topics and of repartition topics."""
-    return beating.Subtopology(
-        subtopology_id=subtopology_id,
-        source_topics=list(source_topics),
-        source_topic_regex=list(regex),
-        state_changelog_topics=list(changelogs),
-        repartition_sink_topics=list(sinks),
-        repartition_source_topics=list(repartitioned),
-        copartition_groups=[
-            beating.CopartitionGroup(source_topics=list(sources), repartition_source_topics=list(of))
-            for sources, of in copartitioned
+    return {
+        "subtopology_id": subtopology_id,
+        "source_topics": source_topics,
+        "source_topic_regex": regex,
+        "state_changelog_topics": changelogs,
+        "repartition_sink_topics": sinks,
+        "repartition_source_topics": repartitioned,
+        "copartition_groups": [
+            {"source_topics": sources, "repartition_source_topics": of} for sources, of in copartitioned
         ],
-    )
+    }
 
 
 def topology(*subtopologies: Any, epoch: int = 0) -> Any:
-    return beating.Topology(epoch=epoch, subtopologies=list(subtopologies))
+    return {"epoch": epoch, "subtopologies": subtopologies}
 
 
 COUNTS = topology(subtopology("0", "log"))
 """One subtopology that reads one topic and keeps nothing."""
-
-
-def tasks(of: Tasks) -> list[Any]:
-    return [beating.TaskIds(subtopology_id=name, partitions=list(numbers)) for name, numbers in of.items()]
-
-
-def _shown(of: Sequence[Any] | None) -> Any:
-    if of is None:
-        return None
-    return sorted((entry.subtopology_id, sorted(entry.partitions)) for entry in of)
 
 
 class StreamsTalk(ShareTalk):
@@ -65,39 +52,21 @@ class StreamsTalk(ShareTalk):
         """Error, whether the member's id is echoed, its epoch, the intervals, the status, active and standby tasks."""
         for kind in ("active_tasks", "standby_tasks", "warmup_tasks"):
             if isinstance(fields.get(kind), dict):
-                fields[kind] = tasks(fields[kind])
-        request = beating.StreamsGroupHeartbeatRequest(
-            group_id=group_id, member_id=member_id, member_epoch=epoch, **fields
+                fields[kind] = list(fields[kind].items())
+        who = {"group_id": group_id, "member_id": member_id, "member_epoch": epoch}
+        answer = self.ask("StreamsGroupHeartbeat", 0, **who, **fields)
+        partitions = "{topic partitions{}}"
+        endpoints = (
+            f"user_endpoint.host user_endpoint.port active_partitions{partitions} standby_partitions{partitions}"
         )
-        answer = self.ask(request, 0)
-        status = (
-            None if answer.status is None else [(entry.status_code, entry.status_detail) for entry in answer.status]
+        shape = (
+            f"{ERROR} member_id:echoed member_epoch "
+            "(heartbeat_interval_ms acceptable_recovery_lag task_offset_interval_ms) "
+            f"status(status_code status_detail) {_TASKS} "
+            f"(endpoint_information_epoch partitions_by_user_endpoint{{{endpoints}}})"
         )
-        endpoints = answer.partitions_by_user_endpoint
-        return (
-            *self.error(answer),
-            answer.member_id == member_id,
-            answer.member_epoch,
-            (answer.heartbeat_interval_ms, answer.acceptable_recovery_lag, answer.task_offset_interval_ms),
-            status,
-            _shown(answer.active_tasks),
-            _shown(answer.standby_tasks),
-            _shown(answer.warmup_tasks),
-            (answer.endpoint_information_epoch, None if endpoints is None else self._endpoints(endpoints)),
-        )
-
-    def _endpoints(self, entries: Sequence[Any]) -> Any:
-        return sorted(
-            (
-                entry.user_endpoint.host,
-                entry.user_endpoint.port,
-                *(
-                    sorted((of.topic, sorted(of.partitions)) for of in partitions)
-                    for partitions in (entry.active_partitions, entry.standby_partitions)
-                ),
-            )
-            for entry in entries
-        )
+        told: tuple[Any, ...] = self.counts(answer, shape, echoed=member_id.__eq__)
+        return told
 
     def streams_join(self, group_id: str, member_id: str, **fields: Any) -> tuple[Any, ...]:
         said = {
@@ -116,47 +85,14 @@ class StreamsTalk(ShareTalk):
         return self.streams_beat(group_id, member_id, epoch, **{**said, **fields})
 
     def streams_group(self, group_id: str, **fields: Any) -> tuple[Any, ...]:
-        (group,) = self.ask(StreamsGroupDescribeRequest(group_ids=[group_id], **fields), 0).groups
-        members = sorted(
-            (
-                member.member_id,
-                member.member_epoch,
-                (member.instance_id, member.rack_id, member.client_id, member.process_id, member.topology_epoch),
-                None if member.user_endpoint is None else (member.user_endpoint.host, member.user_endpoint.port),
-                sorted((tag.key, tag.value) for tag in member.client_tags),
-                self._assigned_tasks(member.assignment),
-                self._assigned_tasks(member.target_assignment),
-                (len(member.task_offsets), len(member.task_end_offsets), member.is_classic),
-            )
-            for member in group.members
+        """Error, state and epochs, the topology, the members."""
+        topics = f"state_changelog_topics{_TOPICS} repartition_source_topics{_TOPICS}"
+        shape = (
+            f"groups.0({ERROR} group_state group_epoch assignment_epoch "
+            f"topology(epoch subtopologies(subtopology_id source_topics:list repartition_sink_topics:list {topics})) "
+            "members{member_id member_epoch (instance_id rack_id client_id process_id topology_epoch) "
+            f"user_endpoint(host port) client_tags{{key value}} assignment({_TASKS}) target_assignment({_TASKS}) "
+            "(task_offsets:len task_end_offsets:len is_classic)} authorized_operations)"
         )
-        epochs = (group.group_state, group.group_epoch, group.assignment_epoch)
-        shown = None if group.topology is None else (group.topology.epoch, self._subtopologies(group.topology))
-        return *self.error(group), *epochs, shown, members, group.authorized_operations
-
-    def _assigned_tasks(self, of: Any) -> Any:
-        return _shown(of.active_tasks), _shown(of.standby_tasks), _shown(of.warmup_tasks)
-
-    def _subtopologies(self, of: Any) -> Any:
-        if of.subtopologies is None:
-            return None
-        return [
-            (
-                entry.subtopology_id,
-                list(entry.source_topics),
-                list(entry.repartition_sink_topics),
-                *(
-                    [
-                        (
-                            topic.name,
-                            topic.partitions,
-                            topic.replication_factor,
-                            [(config.key, config.value) for config in topic.topic_configs],
-                        )
-                        for topic in topics
-                    ]
-                    for topics in (entry.state_changelog_topics, entry.repartition_source_topics)
-                ),
-            )
-            for entry in of.subtopologies
-        ]
+        described: tuple[Any, ...] = self.ask("StreamsGroupDescribe", 0, shape, group_ids=[group_id], **fields)
+        return described

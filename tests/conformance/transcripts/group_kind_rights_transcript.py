@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from oncelog.protocol.acls import CLUSTER_NAME, OPERATIONS, AclOperation, ResourceType
-from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.message import Message
-from tests.clients.share_requests import ACCEPT, ShareMember, name, text_of
+from tests.clients.asking import Told, text_of
+from tests.clients.share_requests import ACCEPT, ShareMember
 from tests.clients.streams_requests import subtopology, topic_info, topology
 from tests.conformance.transcripts.admin_configs_transcript import GROUP, SET, described, tried
 from tests.conformance.transcripts.authorization_transcript import (
@@ -23,11 +22,9 @@ from tests.conformance.transcripts.authorization_transcript import (
     _delete_of_client,
     create,
 )
-from tests.conformance.transcripts.share_group_transcript import GroupTalk
 from tests.conformance.transcripts.share_offsets_transcript import OffsetTalk
 from tests.conformance.transcripts.share_state_transcript import StateTalk
 
-Told = Iterator[tuple[str, Any]]
 Right = tuple[AclOperation, ResourceType]
 TOPICS = {"given": 1, "other": 1}
 LEFT, STREAMS, MADE = "given-left", "given-streams", "given-changelog"
@@ -81,10 +78,6 @@ class _From:
         self._broker.let_pass(delay_ms)
 
 
-class _Talk(GroupTalk, OffsetTalk):
-    """Every request of groups."""
-
-
 def conversation(broker: TwoClients) -> Told:
     """Yield each question with its answers, each with the rights by which it is given; `broker` must be fresh."""
     found: dict[str, dict[str, list[str]]] = {}
@@ -97,7 +90,7 @@ def conversation(broker: TwoClients) -> Told:
 
 def _asked(broker: TwoClients) -> Iterator[tuple[str, str, Any]]:
     """Question, rights, answer."""
-    admin, client = _Talk(_From(broker, ADMIN)), _Talk(_From(broker, CLIENT))
+    admin, client = OffsetTalk(_From(broker, ADMIN)), OffsetTalk(_From(broker, CLIENT))
     state = StateTalk(_From(broker, CLIENT))
     kinds = [(kind, CLUSTER_NAME if kind == ResourceType.CLUSTER else "*") for kind in OPERATIONS]
     rules = [_acl(AclOperation.ALL, kind, named, host) for kind, named in kinds for host in (NODE, ADMIN)]
@@ -129,7 +122,7 @@ def _asked(broker: TwoClients) -> Iterator[tuple[str, str, Any]]:
         broker.let_pass(_PAUSE_MS)
 
 
-def groups(client: _Talk) -> Told:
+def groups(client: OffsetTalk) -> Told:
     for group_id, topics in (("given", ("given",)), ("given", ("given", "other")), ("other", ("given",))):
         yield f"join {group_id} for {topics}", client.join(group_id, "client", *topics)[:2]
     yield "report", client.beat("given", "stranger", 5)[:2]
@@ -138,11 +131,11 @@ def groups(client: _Talk) -> Told:
         yield f"described {group_id}", (*found[:3], found[-1])
     yield "listed", client.listed(types_filter=["share"])
     key = f"given:{text_of(client.ids['given'])}:0"
-    found = client.ask(FindCoordinatorRequest(coordinator_keys=[key], key_type=2), 6).coordinators
-    yield "found", [(name(entry.error_code), entry.error_message) for entry in found]
+    asked = {"coordinator_keys": [key], "key_type": 2}
+    yield "found", client.ask("FindCoordinator", 6, "coordinators(error_code error_message)", **asked)
 
 
-def records(client: _Talk) -> Told:
+def records(client: OffsetTalk) -> Told:
     for group_id in ("given", "other"):
         member = ShareMember(client, group_id, "client", topic="given")
         fetched = member.fetch(0, ("other", 0))
@@ -152,7 +145,7 @@ def records(client: _Talk) -> Told:
         member.acknowledge(acknowledged={}, epoch=-1)
 
 
-def offsets(client: _Talk) -> Told:
+def offsets(client: OffsetTalk) -> Told:
     for group_id in (LEFT, "other"):
         yield f"offsets of {group_id}", _denied(client.offsets(group_id))
         yield f"offsets of {group_id}, named", _denied(client.offsets(group_id, {"given": [0], "other": [0]}))
@@ -166,26 +159,25 @@ def _denied(answer: Any) -> Any:
     return error, message, [(topic, shown, *rest[-2:]) for topic, shown, *rest in found]
 
 
-def configs(client: _Talk) -> Told:
+def configs(client: OffsetTalk) -> Told:
     for group_id in ("given", "other"):
         yield f"settings of {group_id}", described(client.broker, GROUP, group_id, ["share.isolation.level"])
         change = ("share.isolation.level", SET, "read_committed")
         yield f"settings of {group_id}, tried", tried(client.broker, GROUP, group_id, change)
 
 
-def streams(client: _Talk) -> Told:
+def streams(client: OffsetTalk) -> Told:
     made = topology(subtopology("0", "given", changelogs=[topic_info(MADE, 0, 3)]))
     for group_id, of in ((STREAMS, topology(subtopology("0", "other"))), (STREAMS, made), ("other-streams", made)):
-        topics = [*of.subtopologies[0].source_topics]
+        topics = [*of["subtopologies"][0]["source_topics"]]
         answer = client.streams_join(group_id, "client", topology=of)
         yield f"streams: join {group_id} for {topics}", (*answer[:2], answer[5])
     found = client.streams_group(STREAMS, include_authorized_operations=True)
     yield "streams: described", (*found[:3], found[-1])
 
 
-def deleted(client: _Talk) -> Told:
-    answer = client.ask(DeleteGroupsRequest(groups_names=[LEFT, "other"]), 2)
-    yield "deleted", sorted((entry.group_id, name(entry.error_code)) for entry in answer.results)
+def deleted(client: OffsetTalk) -> Told:
+    yield "deleted", client.delete_groups(LEFT, "other")
 
 
 def states(client: StateTalk) -> Told:

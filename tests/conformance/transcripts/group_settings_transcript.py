@@ -4,12 +4,10 @@ broker.
 Owns: the questions. Does not own: how settings are asked for and shown (`admin_configs_transcript`).
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from oncelog.broker.config.kafka_names import UNNEEDED_GROUPS
-from oncelog.protocol.generated.list_config_resources_request import ListConfigResourcesRequest
-from tests.clients.group_members import Broker
+from tests.clients.asking import Asker, Broker, Told, parts_of
 from tests.clients.share_requests import ShareMember
 from tests.clients.streams_requests import StreamsTalk
 from tests.conformance.transcripts.admin_configs_transcript import (
@@ -23,7 +21,6 @@ from tests.conformance.transcripts.admin_configs_transcript import (
     tried,
 )
 
-Told = Iterator[tuple[str, Any]]
 NAME = "settings-group"
 _PREFIXES = ("group.share.", "share.", "group.streams.")
 _LEFT_OUT = {
@@ -75,9 +72,7 @@ TOGETHER = (
 
 def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    for part in (tries, changes, of_groups, of_the_broker, at_work):
-        for question, answer in part(broker):
-            yield f"{part.__name__}: {question}", answer
+    yield from parts_of(broker, tries, changes, of_groups, of_the_broker, at_work)
 
 
 def tries(broker: Broker) -> Told:
@@ -102,8 +97,12 @@ def changes(broker: Broker) -> Told:
         yield f"{key} deleted", (answer, settled(broker, GROUP, NAME, key, default))
     changed(broker, GROUP, NAME, ("share.delivery.count.limit", SET, "7"))
     yield "kept", settled(broker, GROUP, NAME, "share.delivery.count.limit", "7")
-    answer = broker.ask(ListConfigResourcesRequest(resource_types=[GROUP]), 1)
-    yield "listed", sorted((entry.resource_name, entry.resource_type) for entry in answer.config_resources)
+    yield "listed", _listed(broker)
+
+
+def _listed(broker: Broker) -> Any:
+    shape = "config_resources{resource_name resource_type}"
+    return Asker(broker).ask("ListConfigResources", 1, shape, resource_types=[GROUP])
 
 
 def of_groups(broker: Broker) -> Told:
@@ -115,8 +114,7 @@ def of_groups(broker: Broker) -> Told:
     keys = ["share.isolation.level", "consumer.session.timeout.ms"]
     for group_id in ("share-group", "streams-group", "no-group", ""):
         yield f"{group_id!r}", described(broker, GROUP, group_id, keys)
-    answer = broker.ask(ListConfigResourcesRequest(resource_types=[GROUP]), 1)
-    yield "listed", sorted((entry.resource_name, entry.resource_type) for entry in answer.config_resources)
+    yield "listed", _listed(broker)
 
 
 def of_the_broker(broker: Broker) -> Told:

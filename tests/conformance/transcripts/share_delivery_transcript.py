@@ -5,23 +5,11 @@ Owns: the questions, and which part of an answer counts: batches, what is acquir
 start offsets and lags. Each part has a group of its own and a log of its own.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from tests.clients.group_members import Broker
-from tests.clients.share_requests import (
-    ACCEPT,
-    GAP,
-    REJECT,
-    RELEASE,
-    RENEW,
-    STRICT,
-    Batches,
-    ShareMember,
-    ShareTalk,
-)
+from tests.clients.asking import Broker, Told, parts_of
+from tests.clients.share_requests import ACCEPT, GAP, REJECT, RELEASE, RENEW, STRICT, Batches, ShareMember, ShareTalk
 
-Told = Iterator[tuple[str, Any]]
 LOCKS = 100
 """The least that share.partition.max.record.locks may be."""
 
@@ -30,7 +18,8 @@ def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
     talk = ShareTalk(broker)
     talk.prepare()
-    for part in (
+    yield from parts_of(
+        talk,
         types,
         mixed,
         counts,
@@ -45,9 +34,7 @@ def conversation(broker: Broker) -> Told:
         owners,
         renewed,
         locks,
-    ):
-        for question, answer in part(talk):
-            yield f"{part.__name__}: {question}", answer
+    )
 
 
 def _log(talk: ShareTalk, topic: str, *counts: int, partitions: int = 1, **settings: Any) -> None:

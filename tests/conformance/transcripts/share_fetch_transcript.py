@@ -5,14 +5,11 @@ Owns: the questions, and which part of an answer counts: errors, what is acquire
 of records that are acknowledged one way or another (`share_delivery_transcript`).
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
-from tests.clients.group_members import Broker
+from tests.clients.asking import Broker, Told, parts_of
 from tests.clients.share_requests import ACCEPT, GAP, REJECT, RELEASE, RENEW, Batches, ShareMember, ShareTalk
 
-Told = Iterator[tuple[str, Any]]
 SESSIONS = 4
 SETTINGS = (f"group.share.max.share.sessions={SESSIONS}", f"group.share.max.size={SESSIONS}")
 LOCKED_MS = 500
@@ -23,7 +20,8 @@ def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
     talk = ShareTalk(broker)
     talk.prepare(log=3, other=1)
-    for part in (
+    yield from parts_of(
+        talk,
         validation,
         epochs,
         partitions,
@@ -35,9 +33,7 @@ def conversation(broker: Broker) -> Told:
         full,
         not_there,
         without_group,
-    ):
-        for question, answer in part(talk):
-            yield f"{part.__name__}: {question}", answer
+    )
 
 
 def _released(member: ShareMember) -> None:
@@ -259,7 +255,7 @@ def gone_topic(talk: ShareTalk) -> Told:
     talk.ready("going", "going")
     member = ShareMember(talk, "going", topic="going")
     yield "acquired", member.records(0)
-    talk.ask(DeleteTopicsRequest(topic_names=["going"], timeout_ms=10_000), 5)
+    talk.ask("DeleteTopics", 5, topic_names=["going"], timeout_ms=10_000)
     talk.broker.let_pass(1_000)
     yield "gone, acknowledged", member.acknowledge((0, 0, [ACCEPT]))
     talk.ids["old"] = talk.ids["going"]

@@ -5,34 +5,12 @@ Owns: the questions, and which part of an answer counts: error codes and texts, 
 ids that a broker makes.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
-from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
-from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
-from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
-from oncelog.protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
-from oncelog.protocol.generated.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from oncelog.protocol.generated.offset_delete_request import OffsetDeleteRequest
-from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
-from oncelog.protocol.generated.share_group_describe_request import ShareGroupDescribeRequest
-from oncelog.protocol.generated.streams_group_describe_request import StreamsGroupDescribeRequest
-from oncelog.protocol.generated.sync_group_request import SyncGroupRequest
-from tests.clients.group_members import Broker
-from tests.clients.share_requests import name
+from tests.clients.asking import Broker, Told, one_partition, parts_of
+from tests.clients.share_requests import ERROR
 from tests.clients.streams_requests import StreamsTalk
 
-Told = Iterator[tuple[str, Any]]
 INTERVAL_MS = 1_200
 """Longer than the time between two assignments of a group."""
 SOON_MS = 1_000
@@ -44,9 +22,8 @@ def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
     talk = GroupTalk(broker)
     talk.prepare(log=4, other=2)
-    for part in (validation, one_member, members, subscriptions, sizes, topics, described, kinds, listed, deleted):
-        for question, answer in part(talk):
-            yield f"{part.__name__}: {question}", answer
+    parts = (validation, one_member, members, subscriptions, sizes, topics, described, kinds, listed, deleted)
+    yield from parts_of(talk, *parts)
 
 
 class GroupTalk(StreamsTalk):
@@ -54,77 +31,74 @@ class GroupTalk(StreamsTalk):
         self.broker.let_pass(INTERVAL_MS)
 
     def listed(self, version: int = 5, **filters: Any) -> Any:
-        answer = self.ask(ListGroupsRequest(**filters), version)
-        return name(answer.error_code), sorted(
-            (group.group_id, group.protocol_type, group.group_state, group.group_type if version >= 5 else None)
-            for group in answer.groups
+        shape = "error_code groups{group_id protocol_type group_state group_type:since_5}"
+        answer = self.ask("ListGroups", version, **filters)
+        return self.counts(answer, shape, since_5=lambda kind: kind if version >= 5 else None)
+
+    def classic_join(self, version: int, group_id: str, member_id: str = "") -> Any:
+        return self.ask(
+            "JoinGroup",
+            version,
+            "error_code",
+            group_id=group_id,
+            member_id=member_id,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            protocol_type="consumer",
+            protocols=[("range", b"")],
         )
+
+    def consumer_join(self, group_id: str, member_id: str = "m") -> Any:
+        joins = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": ["log"], "topic_partitions": []}
+        who = {"group_id": group_id, "member_id": member_id, "member_epoch": 0}
+        return self.ask("ConsumerGroupHeartbeat", 1, ERROR, **who, **joins)
+
+    def commit(self, version: int, **fields: Any) -> Any:
+        topics = one_partition("log", committed_offset=1, committed_metadata="")
+        return self.ask("OffsetCommit", version, "topics/partitions.error_code", topics=topics, **fields)
 
     def others(self, group_id: str, member_id: str = "m") -> Told:
         """Requests of classic and consumer groups, and of both kinds' tools."""
-        protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
-        joined = self.ask(
-            JoinGroupRequest(
-                group_id=group_id,
-                session_timeout_ms=30_000,
-                rebalance_timeout_ms=30_000,
-                member_id=member_id,
-                protocol_type="consumer",
-                protocols=[protocol],
-            ),
-            9,
-        )
-        yield "JoinGroup", name(joined.error_code)
-        synced = self.ask(SyncGroupRequest(group_id=group_id, generation_id=1, member_id=member_id), 5)
-        yield "SyncGroup", name(synced.error_code)
-        beaten = self.ask(HeartbeatRequest(group_id=group_id, generation_id=1, member_id=member_id), 4)
-        yield "Heartbeat", name(beaten.error_code)
-        left = self.ask(LeaveGroupRequest(group_id=group_id, members=[MemberIdentity(member_id=member_id)]), 5)
-        yield "LeaveGroup", (name(left.error_code), [name(entry.error_code) for entry in left.members])
-        for version, member, epoch in ((8, member_id, 1), (9, member_id, 1), (9, "", -1)):
-            data = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-            committed = self.ask(
-                OffsetCommitRequest(
-                    group_id=group_id,
-                    member_id=member,
-                    generation_id_or_member_epoch=epoch,
-                    topics=[OffsetCommitRequestTopic(name="log", partitions=[data])],
-                ),
-                version,
-            )
-            answer = [name(entry.error_code) for topic in committed.topics for entry in topic.partitions]
-            yield f"OffsetCommit, version {version}, of {member!r} in {epoch}", answer
-        fetched = self.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)]), 9)
-        yield "OffsetFetch", (name(fetched.groups[0].error_code), len(fetched.groups[0].topics))
-        yield "OffsetDelete", name(self.ask(OffsetDeleteRequest(group_id=group_id, topics=[]), 0).error_code)
+        member = {"group_id": group_id, "generation_id": 1, "member_id": member_id}
+        yield "JoinGroup", self.classic_join(9, group_id, member_id)
+        yield "SyncGroup", self.ask("SyncGroup", 5, "error_code", **member)
+        yield "Heartbeat", self.ask("Heartbeat", 4, "error_code", **member)
+        left = {"group_id": group_id, "members": [{"member_id": member_id}]}
+        yield "LeaveGroup", self.ask("LeaveGroup", 5, "error_code members.error_code", **left)
+        for version, who, epoch in ((8, member_id, 1), (9, member_id, 1), (9, "", -1)):
+            fields = {"group_id": group_id, "member_id": who, "generation_id_or_member_epoch": epoch}
+            yield f"OffsetCommit, version {version}, of {who!r} in {epoch}", self.commit(version, **fields)
+        wanted = [{"group_id": group_id, "topics": None}]
+        yield "OffsetFetch", self.ask("OffsetFetch", 9, "groups.0(error_code topics:len)", groups=wanted)
+        yield "OffsetDelete", self.ask("OffsetDelete", 0, "error_code", group_id=group_id, topics=[])
         for version in (5, 6):
-            group = self.ask(DescribeGroupsRequest(groups=[group_id]), version).groups[0]
-            message = group.error_message if version >= 6 else None
-            yield f"DescribeGroups, version {version}", (name(group.error_code), message, group.group_state)
-        heartbeat = ConsumerGroupHeartbeatRequest(
-            group_id=group_id,
-            member_id=member_id,
-            member_epoch=0,
-            rebalance_timeout_ms=30_000,
-            subscribed_topic_names=["log"],
-            topic_partitions=[],
-        )
-        yield "ConsumerGroupHeartbeat", self.error(self.ask(heartbeat, 1))
-        group = self.ask(ConsumerGroupDescribeRequest(group_ids=[group_id]), 1).groups[0]
-        yield "ConsumerGroupDescribe", (*self.error(group), group.group_state)
-        group = self.ask(StreamsGroupDescribeRequest(group_ids=[group_id]), 0).groups[0]
-        yield "StreamsGroupDescribe", (*self.error(group), group.group_state)
+            found = self.ask("DescribeGroups", version, groups=[group_id])
+            shape = "groups.0(error_code error_message:since_6 group_state)"
+            shown = self.counts(found, shape, since_6=lambda text, version=version: text if version >= 6 else None)
+            yield f"DescribeGroups, version {version}", shown
+        yield "ConsumerGroupHeartbeat", self.consumer_join(group_id, member_id)
+        for api, version in (("ConsumerGroupDescribe", 1), ("StreamsGroupDescribe", 0)):
+            yield api, self.ask(api, version, f"groups.0({ERROR} group_state)", group_ids=[group_id])
+
+    def delete_topic(self, topic: str) -> None:
+        self.ask("DeleteTopics", 5, topic_names=[topic], timeout_ms=10_000)
+
+    def grow(self, topic: str, count: int) -> None:
+        self.ask("CreatePartitions", 3, topics=[(topic, count, None)], timeout_ms=10_000)
+
+    def delete_groups(self, *group_ids: str) -> Any:
+        return self.ask("DeleteGroups", 2, "results{group_id error_code}", groups_names=group_ids)
 
 
 def validation(talk: GroupTalk) -> Told:
-    for fields in (
+    refused: tuple[dict[str, Any], ...] = (
         {"rack_id": ""},
         {"rack_id": " "},
         {"subscribed_topic_names": None},
         {"subscribed_topic_names": []},
-    ):
-        said: dict[str, Any] = fields
-        yield f"join with {said}", talk.join("v", "m", "log", **said)
+    )
+    for fields in refused:
+        yield f"join with {fields}", talk.join("v", "m", "log", **fields)
     yield "join without a group", talk.join("", "m", "log")
     yield "join with a blank group", talk.join(" ", "m", "log")
     yield "join without a member id", talk.join("v", "", "log")
@@ -258,7 +232,7 @@ def topics(talk: GroupTalk) -> Told:
     yield "it has come, offsets", talk.offsets(group)
     talk.let_pass()
     yield "it is assigned", talk.beat(group, "m", 3)
-    talk.ask(DeleteTopicsRequest(topic_names=["coming"], timeout_ms=10_000), 5)
+    talk.delete_topic("coming")
     talk.broker.let_pass(SOON_MS)
     talk.let_pass()
     yield "it has gone", talk.beat(group, "m", 4)
@@ -272,8 +246,7 @@ def topics(talk: GroupTalk) -> Told:
     yield "it is there again, offsets", talk.offsets(group)
     talk.let_pass()
     yield "it is assigned again", talk.beat(group, "m", 6)
-    grown = CreatePartitionsTopic(name="coming", count=3, assignments=None)
-    talk.ask(CreatePartitionsRequest(topics=[grown], timeout_ms=10_000), 3)
+    talk.grow("coming", 3)
     talk.broker.let_pass(SOON_MS)
     yield "it has grown", talk.beat(group, "m", 7)
     while len(talk.offsets(group)[-1]) < 3:
@@ -284,12 +257,11 @@ def topics(talk: GroupTalk) -> Told:
 
 
 def described(talk: GroupTalk) -> Told:
-    request = ShareGroupDescribeRequest(group_ids=["one", "gone", "", "several"])
-    answer = talk.ask(request, 1)
-    yield "several groups", sorted((group.group_id, *talk.error(group), group.group_state) for group in answer.groups)
-    yield "none", len(talk.ask(ShareGroupDescribeRequest(group_ids=[]), 1).groups)
-    twice = talk.ask(ShareGroupDescribeRequest(group_ids=["one", "one"]), 1)
-    yield "twice the same", len(twice.groups)
+    several = ["one", "gone", "", "several"]
+    shape = f"groups{{group_id {ERROR} group_state}}"
+    yield "several groups", talk.ask("ShareGroupDescribe", 1, shape, group_ids=several)
+    yield "none", talk.ask("ShareGroupDescribe", 1, "groups:len", group_ids=[])
+    yield "twice the same", talk.ask("ShareGroupDescribe", 1, "groups:len", group_ids=["one", "one"])
     yield "with operations", talk.group("one", include_authorized_operations=True)[-1]
     yield "with operations of no group", talk.group("gone", include_authorized_operations=True)
 
@@ -305,27 +277,9 @@ def kinds(talk: GroupTalk) -> Told:
             yield f"{group_id}: {question}", answer
         yield f"{group_id}: StreamsGroupHeartbeat", talk.streams_join(group_id, "m")[:2]
         yield f"{group_id}: afterwards", talk.group(group_id)
-    classic = JoinGroupRequest(
-        group_id="classic",
-        session_timeout_ms=30_000,
-        rebalance_timeout_ms=30_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-    )
-    talk.ask(classic, 3)
-    simple = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-    topic = OffsetCommitRequestTopic(name="log", partitions=[simple])
-    talk.ask(OffsetCommitRequest(group_id="simple", topics=[topic]), 8)
-    joins = ConsumerGroupHeartbeatRequest(
-        member_id="m",
-        member_epoch=0,
-        rebalance_timeout_ms=30_000,
-        subscribed_topic_names=["log"],
-        topic_partitions=[],
-        group_id="consumer",
-    )
-    talk.ask(joins, 1)
+    talk.classic_join(3, "classic")
+    talk.commit(8, group_id="simple")
+    talk.consumer_join("consumer")
     talk.streams_join("streams", "m")
     for group_id in ("classic", "simple", "consumer", "streams"):
         yield f"{group_id}: join", talk.join(group_id, "m", "log")
@@ -344,17 +298,13 @@ def listed(talk: GroupTalk) -> Told:
 
 
 def deleted(talk: GroupTalk) -> Told:
-    def delete(*group_ids: str) -> Any:
-        answer = talk.ask(DeleteGroupsRequest(groups_names=list(group_ids)), 2)
-        return sorted((entry.group_id, name(entry.error_code)) for entry in answer.results)
-
     talk.ready("full", "log")
     talk.ready("offsets", "log")
     yield "with offsets", talk.offsets("offsets")
     talk.beat("offsets", "m", -1)
     yield "when empty", talk.offsets("offsets")
-    yield "several", delete("full", "offsets", "left", "gone", "")
-    yield "again", delete("offsets", "left")
+    yield "several", talk.delete_groups("full", "offsets", "left", "gone", "")
+    yield "again", talk.delete_groups("offsets", "left")
     yield "described", (talk.group("full")[2], talk.group("offsets"), talk.group("left"))
     yield "no offsets", (talk.offsets("offsets"), talk.offsets("offsets", {"log": [0, 1]}))
     yield "made again", talk.join("offsets", "m", "log")

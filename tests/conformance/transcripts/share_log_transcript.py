@@ -5,29 +5,12 @@ Owns: the questions, and which part of an answer counts: batches, what is acquir
 start offsets and lags.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from oncelog.protocol.generated.delete_records_request import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
+from tests.clients.asking import Broker, Told, one_partition, parts_of
 from tests.clients.conversation import Conversation, Producer
-from tests.clients.group_members import Broker
-from tests.clients.share_requests import (
-    ACCEPT,
-    GAP,
-    REJECT,
-    RELEASE,
-    STRICT,
-    ShareMember,
-    ShareTalk,
-    name,
-)
+from tests.clients.share_requests import ACCEPT, GAP, REJECT, RELEASE, STRICT, ShareMember, ShareTalk
 
-Told = Iterator[tuple[str, Any]]
 SOON_MS = 500
 _FETCHES = 3
 DAY_MS = 86_400_000
@@ -38,9 +21,9 @@ def conversation(broker: Broker, wall_ms: int) -> Told:
     talk = LogTalk(broker)
     talk.transactions = Conversation(broker, wall_ms)
     talk.prepare()
-    for part in (uncommitted, committed, open_transaction, only_aborted, deleted, deleted_when_idle, begins, gone):
-        for question, answer in part(talk):
-            yield f"{part.__name__}: {question}", answer
+    yield from parts_of(
+        talk, uncommitted, committed, open_transaction, only_aborted, deleted, deleted_when_idle, begins, gone
+    )
 
 
 class LogTalk(ShareTalk):
@@ -59,13 +42,11 @@ class LogTalk(ShareTalk):
         return [(place[3], place[5]) for place in self.offsets(topic)[-1]]
 
     def delete_records(self, topic: str, offset: int) -> Any:
-        partition = DeleteRecordsPartition(partition_index=0, offset=offset)
-        request = DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=10_000
-        )
-        answer = self.ask(request, 2).topics[0].partitions[0]
+        topics = one_partition(topic, offset=offset)
+        shape = "topics.0.partitions.0(error_code low_watermark)"
+        deleted = self.ask("DeleteRecords", 2, shape, topics=topics, timeout_ms=10_000)
         self.broker.let_pass(SOON_MS)
-        return name(answer.error_code), answer.low_watermark
+        return deleted
 
     def begun(self, topic: str, transactional_id: str, count: int) -> Producer:
         """A transaction with a batch in the topic."""
@@ -225,7 +206,7 @@ def gone(talk: LogTalk) -> Told:
     member = talk.topic("gone", 5)
     yield "acquired", member.records(0)
     yield "some done", (member.done((0, 2, [ACCEPT])), talk.start("gone"))
-    talk.ask(DeleteTopicsRequest(topic_names=["gone"], timeout_ms=10_000), 5)
+    talk.ask("DeleteTopics", 5, topic_names=["gone"], timeout_ms=10_000)
     talk.broker.let_pass(1_000)
     yield "deleted", talk.start("gone")
     talk.create("gone", 1)

@@ -3,27 +3,13 @@
 Owns: the questions, and which part of an answer counts: errors, offsets, lags, topics by name.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from oncelog.protocol.generated.alter_share_group_offsets_request import (
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsRequestPartition,
-    AlterShareGroupOffsetsRequestTopic,
-)
-from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-from oncelog.protocol.generated.delete_share_group_offsets_request import (
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsRequestTopic,
-)
-from oncelog.protocol.generated.describe_share_group_offsets_request import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-)
-from tests.clients.group_members import Broker
-from tests.clients.share_requests import ACCEPT, RELEASE, ShareMember, ShareTalk
+from tests.clients.asking import Broker, Told, parts_of
+from tests.clients.share_requests import ACCEPT, ERROR, RELEASE, ShareMember
+from tests.conformance.transcripts.share_group_transcript import GroupTalk
 
-Told = Iterator[tuple[str, Any]]
 DIFFERENCES: dict[str, tuple[str, object]] = {
     "described: fetched, offsets": (
         "Kafka writes where a group begins with its first acknowledgement; here that is durable before the first "
@@ -42,38 +28,19 @@ def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
     talk = OffsetTalk(broker)
     talk.prepare(log=2, other=1)
-    for part in (nowhere, described, altered, removed, lags, kinds, no_partition):
-        for question, answer in part(talk):
-            yield f"{part.__name__}: {question}", answer
+    yield from parts_of(talk, nowhere, described, altered, removed, lags, kinds, no_partition)
 
 
-class OffsetTalk(ShareTalk):
+class OffsetTalk(GroupTalk):
     def alter(self, group_id: str, *topics: tuple[str, Mapping[int, int]]) -> Any:
-        asked = [
-            AlterShareGroupOffsetsRequestTopic(
-                topic_name=topic,
-                partitions=[
-                    AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
-                    for index, offset in offsets.items()
-                ],
-            )
-            for topic, offsets in topics
-        ]
-        answer = self.ask(AlterShareGroupOffsetsRequest(group_id=group_id, topics=asked), 0)
-        found = sorted(
-            (topic.topic_name, self.shown_id(topic.topic_id), entry.partition_index, *self.error(entry))
-            for topic in answer.responses
-            for entry in topic.partitions
-        )
-        return *self.error(answer), found
+        asked = [(topic, list(offsets.items())) for topic, offsets in topics]
+        shape = f"{ERROR} responses/partitions{{topic_name topic_id:topic partition_index {ERROR}}}"
+        return self.ask("AlterShareGroupOffsets", 0, shape, group_id=group_id, topics=asked)
 
     def remove(self, group_id: str, *topics: str) -> Any:
-        asked = [DeleteShareGroupOffsetsRequestTopic(topic_name=topic) for topic in topics]
-        answer = self.ask(DeleteShareGroupOffsetsRequest(group_id=group_id, topics=asked), 0)
-        found = sorted(
-            (topic.topic_name, self.shown_id(topic.topic_id), *self.error(topic)) for topic in answer.responses
-        )
-        return *self.error(answer), found
+        asked = [(topic,) for topic in topics]
+        shape = f"{ERROR} responses{{topic_name topic_id:topic {ERROR}}}"
+        return self.ask("DeleteShareGroupOffsets", 0, shape, group_id=group_id, topics=asked)
 
     def left(self, group_id: str, *topics: str) -> None:
         """A group whose member has left, with offsets of these topics."""
@@ -92,10 +59,9 @@ def nowhere(talk: OffsetTalk) -> Told:
         yield f"{group_id!r}, delete nothing", talk.remove(group_id)
     yield "'', alter", talk.alter("", ("log", {0: 1}))
     yield "'', alter nothing", talk.alter("")
-    yield "no groups", len(talk.ask(DescribeShareGroupOffsetsRequest(groups=[]), 1).groups)
-    twice = [DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in ("a", "b", "a")]
-    answer = talk.ask(DescribeShareGroupOffsetsRequest(groups=twice), 1)
-    yield "several groups", [(group.group_id, *talk.error(group)) for group in answer.groups]
+    yield "no groups", talk.ask("DescribeShareGroupOffsets", 1, "groups:len", groups=[])
+    several = {"groups": [(group, None) for group in ("a", "b", "a")]}
+    yield "several groups", talk.ask("DescribeShareGroupOffsets", 1, f"groups(group_id {ERROR})", **several)
 
 
 def described(talk: OffsetTalk) -> Told:
@@ -184,15 +150,7 @@ def lags(talk: OffsetTalk) -> Told:
 
 
 def kinds(talk: OffsetTalk) -> Told:
-    joins = ConsumerGroupHeartbeatRequest(
-        group_id="consumer",
-        member_id="m",
-        member_epoch=0,
-        rebalance_timeout_ms=30_000,
-        subscribed_topic_names=["log"],
-        topic_partitions=[],
-    )
-    talk.ask(joins, 1)
+    talk.consumer_join("consumer")
     yield "describe", talk.offsets("consumer")
     yield "describe some", talk.offsets("consumer", {"log": [0]})
     yield "alter", talk.alter("consumer", ("log", {0: 1}))

@@ -4,127 +4,62 @@ Owns: the questions, and which part of an answer counts: errors, epochs, offsets
 each other, so no client hides what is odd about them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated import delete_share_group_state_request as deleting
-from oncelog.protocol.generated import initialize_share_group_state_request as initializing
-from oncelog.protocol.generated import read_share_group_state_request as reading
-from oncelog.protocol.generated import read_share_group_state_summary_request as summing
-from oncelog.protocol.generated import write_share_group_state_request as writing
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from tests.clients.group_members import Broker
-from tests.clients.share_requests import ShareTalk, name, text_of
+from tests.clients.asking import Broker, Told, parts_of, text_of
+from tests.clients.share_requests import ERROR, ShareTalk
 
-Told = Iterator[tuple[str, Any]]
 Batch = tuple[int, int, int, int]
 """First offset, last offset, delivery state, delivery count."""
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = 0, 1, 2, 4
+_BATCHES = "state_batches(first_offset last_offset delivery_state delivery_count)"
 OTHER_EPOCHS = (-2, -1, 0, 4, 6)
 
 
 def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
     talk = StateTalk(broker)
-    for part in (without_topic, coordinators, validation, initialized, epochs, batches, starts, deleted, several):
-        for question, answer in part(talk):
-            yield f"{part.__name__}: {question}", answer
+    yield from parts_of(
+        talk, without_topic, coordinators, validation, initialized, epochs, batches, starts, deleted, several
+    )
 
 
 class StateTalk(ShareTalk):
     group_id = "group"
 
-    def _results(self, answer: Any, *fields: str) -> list[Any]:
-        return sorted(
-            (
-                self.shown_id(topic.topic_id),
-                entry.partition,
-                *self.error(entry),
-                *(getattr(entry, field) for field in fields),
-                *(
-                    (batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-                    for batch in getattr(entry, "state_batches", ())
-                ),
-            )
-            for topic in answer.results
-            for entry in topic.partitions
-        )
+    def _each(self, api: str, version: int, places: Sequence[tuple[str, int]], counts: str = "", **fields: Any) -> Any:
+        """One request about these partitions, with the same fields for each."""
+        topics = [{"topic_id": self.ids[topic], "partitions": [{"partition": at, **fields}]} for topic, at in places]
+        shape = f"results/partitions{{topic_id:topic partition {ERROR} {counts}}}"
+        return self.ask(api, version, shape, group_id=self.group_id, topics=topics)
 
-    def initialize(self, *places: tuple[str, int], state_epoch: int = 0, start_offset: int = 0) -> Any:
-        topics = [
-            initializing.InitializeStateData(
-                topic_id=self.ids[topic],
-                partitions=[
-                    initializing.PartitionData(partition=index, state_epoch=state_epoch, start_offset=start_offset)
-                ],
-            )
-            for topic, index in places
-        ]
-        request = initializing.InitializeShareGroupStateRequest(group_id=self.group_id, topics=topics)
-        return self._results(self.ask(request, 0))
+    def initialize(self, *places: tuple[str, int], **fields: int) -> Any:
+        return self._each("InitializeShareGroupState", 0, places, **fields)
 
-    def read(self, *places: tuple[str, int], leader_epoch: int = 0) -> Any:
-        topics = [
-            reading.ReadStateData(
-                topic_id=self.ids[topic],
-                partitions=[reading.PartitionData(partition=index, leader_epoch=leader_epoch)],
-            )
-            for topic, index in places
-        ]
-        request = reading.ReadShareGroupStateRequest(group_id=self.group_id, topics=topics)
-        return self._results(self.ask(request, 0), "state_epoch", "start_offset")
+    def read(self, *places: tuple[str, int], **fields: int) -> Any:
+        found = self._each("ReadShareGroupState", 0, places, f"state_epoch start_offset {_BATCHES}", **fields)
+        return [(*rest, *batches) for *rest, batches in found]
 
     def summary(self, *places: tuple[str, int], leader_epoch: int = -1, version: int = 1) -> Any:
-        topics = [
-            summing.ReadStateSummaryData(
-                topic_id=self.ids[topic],
-                partitions=[summing.PartitionData(partition=index, leader_epoch=leader_epoch)],
-            )
-            for topic, index in places
-        ]
-        answer = self.ask(summing.ReadShareGroupStateSummaryRequest(group_id=self.group_id, topics=topics), version)
-        fields = ("state_epoch", "leader_epoch", "start_offset")
-        return self._results(answer, *fields, *(("delivery_complete_count",) if version else ()))
+        counts = "state_epoch leader_epoch start_offset" + " delivery_complete_count" * (version >= 1)
+        return self._each("ReadShareGroupStateSummary", version, places, counts, leader_epoch=leader_epoch)
 
     def write(
         self,
         *places: tuple[str, int],
-        state_epoch: int = 0,
-        leader_epoch: int = 0,
-        start_offset: int = 0,
         complete: int = -1,
         batches: Sequence[Batch] = (),
         version: int = 1,
+        **fields: int,
     ) -> Any:
-        states = [
-            writing.StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
-            for first, last, state, count in batches
-        ]
-        data: dict[str, Any] = {
-            "state_epoch": state_epoch,
-            "leader_epoch": leader_epoch,
-            "start_offset": start_offset,
-            "state_batches": states,
-        }
-        if version:
-            data["delivery_complete_count"] = complete
-        topics = [
-            writing.WriteStateData(
-                topic_id=self.ids[topic], partitions=[writing.PartitionData(partition=index, **data)]
-            )
-            for topic, index in places
-        ]
-        request = writing.WriteShareGroupStateRequest(group_id=self.group_id, topics=topics)
-        return self._results(self.ask(request, version))
+        done = {"delivery_complete_count": complete} if version else {}
+        return self._each("WriteShareGroupState", version, places, state_batches=batches, **done, **fields)
 
     def delete(self, *places: tuple[str, int]) -> Any:
-        topics = [
-            deleting.DeleteStateData(topic_id=self.ids[topic], partitions=[deleting.PartitionData(partition=index)])
-            for topic, index in places
-        ]
-        return self._results(self.ask(deleting.DeleteShareGroupStateRequest(group_id=self.group_id, topics=topics), 0))
+        return self._each("DeleteShareGroupState", 0, places)
 
     def each(self, *places: tuple[str, int]) -> Any:
         """One request of each kind."""
@@ -137,15 +72,11 @@ class StateTalk(ShareTalk):
         }
 
     def found(self, key_type: int, *keys: str, version: int = 6) -> Any:
-        if version >= 4:
-            answer = self.ask(FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type), version)
-            found = answer.coordinators
-        else:
-            found = [self.ask(FindCoordinatorRequest(key=keys[0], key_type=key_type), version)]
-        return [
-            (name(entry.error_code), self.plain(entry.error_message), entry.node_id > 0, bool(entry.host))
-            for entry in found
-        ]
+        shape = f"({ERROR} node_id:is_one host:bool)"
+        asked = {"coordinator_keys": keys} if version >= 4 else {"key": keys[0]}
+        answer = self.ask("FindCoordinator", version, key_type=key_type, **asked)
+        found = answer.coordinators if version >= 4 else [answer]
+        return [self.counts(each, shape, is_one=lambda node_id: node_id > 0) for each in found]
 
 
 def without_topic(talk: StateTalk) -> Told:
@@ -200,10 +131,8 @@ def validation(talk: StateTalk) -> Told:
     yield "nothing", talk.each()
     talk.group_id = ""
     yield "no group", talk.each(("log", 0))
-    request = reading.ReadShareGroupStateRequest(
-        group_id="group", topics=[reading.ReadStateData(topic_id=talk.ids["log"], partitions=[])]
-    )
-    yield "no partitions", talk._results(talk.ask(request, 0))
+    topics = [{"topic_id": talk.ids["log"], "partitions": []}]
+    yield "no partitions", talk.ask("ReadShareGroupState", 0, "results", group_id="group", topics=topics)
 
 
 def initialized(talk: StateTalk) -> Told:

@@ -4,40 +4,24 @@ one kind answers to requests for another.
 Owns: the questions, and which part of an answer counts: errors, epochs, status, tasks, topics by name.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from oncelog.protocol.generated import streams_group_heartbeat_request as beating
-from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
-from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
-from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from oncelog.protocol.generated.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
-from oncelog.protocol.generated.streams_group_describe_request import StreamsGroupDescribeRequest
-from tests.clients.group_members import Broker
-from tests.clients.share_requests import name
+from tests.clients.asking import Broker, Told, parts_of
+from tests.clients.share_requests import ERROR
 from tests.clients.streams_requests import COUNTS, subtopology, topic_info, topology
 from tests.conformance.transcripts.share_group_transcript import GroupTalk
 
-Told = Iterator[tuple[str, Any]]
 SIZE = 4
 SETTINGS = ("group.streams.initial.rebalance.delay.ms=0", f"group.streams.max.size={SIZE}")
 _TOPIC = 2
-_TRIES = 100
 
 
 def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
     talk = GroupTalk(broker)
     talk.prepare(log=4, other=2, six=6)
-    for part in (
+    yield from parts_of(
+        talk,
         validation,
         topologies,
         one_member,
@@ -54,28 +38,21 @@ def conversation(broker: Broker) -> Told:
         offsets,
         kinds,
         ended,
-    ):
-        for question, answer in part(talk):
-            yield f"{part.__name__}: {question}", answer
+    )
 
 
 def _partitions(talk: GroupTalk, *topics: str) -> Any:
     """How many partitions each topic has, once it is there."""
-    wanted = [MetadataRequestTopic(name=topic) for topic in topics]
-    found: Any = ()
-    for _ in range(_TRIES):
-        found = talk.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), 12).topics
-        if not any(topic.error_code for topic in found):
-            break
-        talk.broker.let_pass(50)
-    return sorted((topic.name, name(topic.error_code), len(topic.partitions)) for topic in found)
+    asked = {"topics": [{"name": topic} for topic in topics], "allow_auto_topic_creation": False}
+    shape = "topics{name error_code partitions:len}"
+    return talk.until(lambda found: all(error == "NONE" for _, error, _ in found), "Metadata", 12, shape, **asked)
 
 
 def _configs(talk: GroupTalk, topic: str) -> Any:
     """The settings of a topic that differ from the defaults."""
-    asked = DescribeConfigsResource(resource_type=_TOPIC, resource_name=topic, configuration_keys=None)
-    found = talk.ask(DescribeConfigsRequest(resources=[asked]), 4).results[0].configs
-    return sorted((entry.name, entry.value) for entry in found if entry.config_source == 1)
+    asked = [{"resource_type": _TOPIC, "resource_name": topic, "configuration_keys": None}]
+    found = talk.ask("DescribeConfigs", 4, "results.0.configs{name value config_source}", resources=asked)
+    return [(name, value) for name, value, source in found if source == 1]
 
 
 def _epoch(talk: GroupTalk, group: str, member_id: str) -> int:
@@ -86,7 +63,7 @@ def _epoch(talk: GroupTalk, group: str, member_id: str) -> int:
 
 
 def validation(talk: GroupTalk) -> Told:
-    for fields in (
+    joins: tuple[dict[str, Any], ...] = (
         {"instance_id": "i"},
         {"instance_id": ""},
         {"rack_id": ""},
@@ -95,20 +72,18 @@ def validation(talk: GroupTalk) -> Told:
         {"topology": None},
         {"process_id": None},
         {"process_id": ""},
-        {"client_tags": [beating.KeyValue(key="zone", value="a")]},
-    ):
-        said: dict[str, Any] = fields
-        yield (
-            f"join with {sorted(said)} {said if 'client_tags' not in said else ''}",
-            talk.streams_join("v", "m", **said),
-        )
+        {"client_tags": [("zone", "a")]},
+    )
+    for said in joins:
+        question = f"join with {sorted(said)} {said if 'client_tags' not in said else ''}"
+        yield question, talk.streams_join("v", "m", **said)
         talk.streams_beat("v", "m", -1)
     for kind in ("active_tasks", "standby_tasks", "warmup_tasks"):
         yield f"join with {kind}", talk.streams_join("v", "m", **{kind: {"0": [0]}})
         yield f"join with {kind} of nothing", talk.streams_join("v", "m", **{kind: {"0": []}})
         yield f"join with no {kind}", talk.streams_join("v", "m", **{kind: None})
         talk.streams_beat("v", "m", -1)
-    offset = [beating.TaskOffset(subtopology_id="0", partition=0, offset=1)]
+    offset = [("0", 0, 1)]
     for kind in ("task_offsets", "task_end_offsets"):
         yield f"join with {kind}", talk.streams_join("v", "m", **{kind: offset})
         yield f"join with empty {kind}", talk.streams_join("v", "m", **{kind: []})
@@ -154,7 +129,7 @@ def topologies(talk: GroupTalk) -> Told:
 
 def one_member(talk: GroupTalk) -> Told:
     group = "one"
-    tags = [beating.KeyValue(key="zone", value="a")]
+    tags = [("zone", "a")]
     yield "joins", talk.streams_join(group, "m", rack_id="rack", client_tags=tags)
     yield "joins, described", talk.streams_group(group)
     for epoch in (1, 2, 3, 9):
@@ -253,13 +228,12 @@ def source_topics(talk: GroupTalk) -> Told:
     talk.let_pass()
     yield "it has come, described", talk.streams_group(group)
     epoch = _epoch(talk, group, "m")
-    grown = CreatePartitionsTopic(name="coming", count=3, assignments=None)
-    talk.ask(CreatePartitionsRequest(topics=[grown], timeout_ms=10_000), 3)
+    talk.grow("coming", 3)
     talk.let_pass()
     yield "it has grown", talk.streams_beat(group, "m", epoch)
     yield "it has grown, described", talk.streams_group(group)
     epoch = _epoch(talk, group, "m")
-    talk.ask(DeleteTopicsRequest(topic_names=["coming"], timeout_ms=10_000), 5)
+    talk.delete_topic("coming")
     talk.let_pass()
     yield "it has gone", talk.streams_beat(group, "m", epoch)
     yield "it has gone, described", talk.streams_group(group)
@@ -286,7 +260,7 @@ def internal_topics(talk: GroupTalk) -> Told:
     talk.let_pass()
     yield "reports again", talk.streams_beat(group, "m", _epoch(talk, group, "m"))
     yield "described", talk.streams_group(group)
-    talk.ask(DeleteTopicsRequest(topic_names=["i-c1"], timeout_ms=10_000), 5)
+    talk.delete_topic("i-c1")
     talk.let_pass()
     yield "one has gone", talk.streams_beat(group, "m", _epoch(talk, group, "m"))
     yield "it is made again", _partitions(talk, "i-c1")
@@ -363,7 +337,7 @@ def standbys(talk: GroupTalk) -> Told:
 def endpoints(talk: GroupTalk) -> Told:
     """The addresses at which a process can be asked for its state."""
     group = "endpoints"
-    yield "joins", talk.streams_join(group, "a", user_endpoint=beating.Endpoint(host="host", port=9))
+    yield "joins", talk.streams_join(group, "a", user_endpoint=("host", 9))
     epoch = _epoch(talk, group, "a")
     yield "reports in epoch 0", talk.streams_beat(group, "a", epoch, endpoint_information_epoch=0)
     yield "reports in epoch -1", talk.streams_beat(group, "a", epoch, endpoint_information_epoch=-1)
@@ -406,14 +380,9 @@ def offsets(talk: GroupTalk) -> Told:
     """Offsets of a streams group, which are a consumer group's."""
 
     def commit(member_id: str, epoch: int, version: int) -> Any:
-        data = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-        request = OffsetCommitRequest(
-            group_id="offsets",
-            member_id=member_id,
-            generation_id_or_member_epoch=epoch,
-            topics=[OffsetCommitRequestTopic(name="log", partitions=[data])],
-        )
-        return name(talk.ask(request, version).topics[0].partitions[0].error_code)
+        who = {"group_id": "offsets", "member_id": member_id, "generation_id_or_member_epoch": epoch}
+        (error,) = talk.commit(version, **who)
+        return error
 
     talk.streams_join("offsets", "m")
     epoch = _epoch(talk, "offsets", "m")
@@ -421,10 +390,10 @@ def offsets(talk: GroupTalk) -> Told:
         for member_id, asked in (("m", epoch), ("m", epoch + 1), ("m", epoch - 1), ("n", epoch), ("", -1)):
             yield f"version {version}, {member_id!r} in {asked - epoch} of its epoch", commit(member_id, asked, version)
     for member_id, asked in (("m", epoch), ("m", epoch + 5), ("n", 1), (None, -1)):
-        group = OffsetFetchRequestGroup(group_id="offsets", member_id=member_id, member_epoch=asked, topics=None)
-        answer = talk.ask(OffsetFetchRequest(groups=[group]), 9).groups[0]
-        found = [entry.committed_offset for topic in answer.topics for entry in topic.partitions]
-        yield f"fetched by {member_id!r} in {asked - epoch} of its epoch", (name(answer.error_code), found)
+        group = {"group_id": "offsets", "member_id": member_id, "member_epoch": asked, "topics": None}
+        shape = "groups.0(error_code topics/partitions.committed_offset)"
+        found = talk.ask("OffsetFetch", 9, shape, groups=[group])
+        yield f"fetched by {member_id!r} in {asked - epoch} of its epoch", found
 
 
 def kinds(talk: GroupTalk) -> Told:
@@ -442,33 +411,20 @@ def kinds(talk: GroupTalk) -> Told:
                 (group_id, "streams", talk.streams_group(group_id)[2], "streams")
             ),
         )
-    joins = ConsumerGroupHeartbeatRequest(
-        group_id="consumer",
-        member_id="m",
-        member_epoch=0,
-        rebalance_timeout_ms=30_000,
-        subscribed_topic_names=["log"],
-        topic_partitions=[],
-    )
-    talk.ask(joins, 1)
+    talk.consumer_join("consumer")
     talk.join("share", "m", "log")
     for group_id in ("consumer", "share"):
         yield f"{group_id}: join", talk.streams_join(group_id, "m")[:2]
         yield f"{group_id}: report", talk.streams_beat(group_id, "m", 1)[:2]
         yield f"{group_id}: leave", talk.streams_beat(group_id, "m", -1)[:2]
         yield f"{group_id}: described", talk.streams_group(group_id)[:3]
-    answer = talk.ask(StreamsGroupDescribeRequest(group_ids=["share", "left", "gone", ""]), 0)
-    yield (
-        "several described",
-        sorted((group.group_id, *talk.error(group), group.group_state) for group in answer.groups),
-    )
+    several = {"group_ids": ["share", "left", "gone", ""]}
+    yield "several described", talk.ask("StreamsGroupDescribe", 0, f"groups{{group_id {ERROR} group_state}}", **several)
     yield "with operations", talk.streams_group("left", include_authorized_operations=True)[-1]
 
 
 def ended(talk: GroupTalk) -> Told:
-    groups = ["left", "two", "gone"]
-    answer = talk.ask(DeleteGroupsRequest(groups_names=groups), 2)
-    yield "deleted", sorted((entry.group_id, name(entry.error_code)) for entry in answer.results)
+    yield "deleted", talk.delete_groups("left", "two", "gone")
     yield "described", talk.streams_group("left")[:3]
     for states in (["NotReady"], ["Assigning"], ["Reconciling"], ["Stable"], ["Empty"]):
         yield f"in {states}", [entry[0] for entry in talk.listed(types_filter=["streams"], states_filter=states)[1]]
