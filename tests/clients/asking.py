@@ -147,6 +147,15 @@ def counts(answer: Any, shape: str, **ways: Way) -> Any:
     return _all(_parsed(shape), (answer,), {**WAYS, **ways})
 
 
+def same(value: Any) -> Way:
+    return lambda found: found == value
+
+
+def since(least: int, version: int) -> Way:
+    """A way for fields that answers have from a version on: before it they are None."""
+    return lambda found: found if version >= least else None
+
+
 def _all(parts: tuple[_Part, ...], scope: tuple[Any, ...], ways: Mapping[str, Way]) -> Any:
     if len(parts) == 1:
         return _taken(parts[0], scope, ways)
@@ -224,9 +233,12 @@ class Asker:
         self.broker = broker
         self.ids: dict[str, UUID] = {"no topic": UUID(int=77), "zero": NO_ID}
 
+    def send(self, api: str, version: int, /, **fields: Any) -> Reply:
+        return self.broker.send(request(api, **fields), version)
+
     def ask(self, api: str, version: int, shape: str | None = None, /, **fields: Any) -> Any:
         """The answer, which may take a while, or what counts of it."""
-        reply = self.broker.send(request(api, **fields), version)
+        reply = self.send(api, version, **fields)
         for _ in range(_PATIENCE):
             if reply.is_there:
                 return reply.message if shape is None else self.counts(reply.message, shape)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from tests.clients.asking import Asker, batch, settings, text_of
+from tests.clients.asking import batch, same, settings, since, text_of
+from tests.clients.group_asker import GroupAsker
 
 SETTINGS = (
     "share.coordinator.state.topic.num.partitions=5",
@@ -48,10 +49,10 @@ def batches_of(records: Any) -> str | None:
 ERROR = "error_code error_message:plain"
 
 
-class ShareTalk(Asker):
+class ShareTalk(GroupAsker):
     """Whom one talks to about share groups."""
 
-    coordinators = (*Asker.coordinators, (2, f"any:{text_of(UUID(int=77))}:0"))
+    coordinators = (*GroupAsker.coordinators, (2, f"any:{text_of(UUID(int=77))}:0"))
 
     def produce(
         self, topic: str, count: int = 1, *, partition: int = 0, size: int = 10, at_ms: int = AT_MS
@@ -110,7 +111,7 @@ class ShareTalk(Asker):
             "{topic_name topic_id:topic partition_index start_offset leader_epoch lag:since_1 "
             f"{ERROR}}})"
         )
-        ways = {"same": group_id.__eq__, "since_1": lambda lag: lag if version >= 1 else None}
+        ways = {"same": same(group_id), "since_1": since(1, version)}
         return self.counts(answer, shape, **ways)
 
     def initialized(self, group_id: str, *topics: str) -> None:
@@ -208,7 +209,7 @@ class ShareMember:
         answer = self._asked("ShareAcknowledge", version, epoch, asked, is_renew_ack=renew)
         each = f"{{topic_id:topic partition_index {ERROR} current_leader(leader_id leader_epoch)}}"
         shape = f"{ERROR} acquisition_lock_timeout_ms:since_2 responses/partitions{each} node_endpoints:len"
-        *rest, found, endpoints = self.talk.counts(answer, shape, since_2=lambda ms: ms if version >= 2 else None)
+        *rest, found, endpoints = self.talk.counts(answer, shape, since_2=since(2, version))
         return *rest, _of_places(found), endpoints
 
     def done(self, *batches: tuple[int, int, Sequence[int]], **fields: Any) -> Any:

@@ -4,6 +4,7 @@ tasks, topics by name; no ids that a broker makes."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.clients.asking import same
 from tests.clients.share_requests import ERROR, ShareTalk
 
 Tasks = Mapping[str, Sequence[int]]
@@ -65,7 +66,7 @@ class StreamsTalk(ShareTalk):
             f"status(status_code status_detail) {_TASKS} "
             f"(endpoint_information_epoch partitions_by_user_endpoint{{{endpoints}}})"
         )
-        told: tuple[Any, ...] = self.counts(answer, shape, echoed=member_id.__eq__)
+        told: tuple[Any, ...] = self.counts(answer, shape, echoed=same(member_id))
         return told
 
     def streams_join(self, group_id: str, member_id: str, **fields: Any) -> tuple[Any, ...]:

@@ -4,42 +4,13 @@ Owns: the questions, and which part of an answer counts: error codes and texts, 
 ids that a broker makes.
 """
 
-from collections.abc import Iterator, Sequence
 from typing import Any
-from uuid import UUID
 
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
-from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
-from oncelog.protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
-from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from oncelog.protocol.generated.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from oncelog.protocol.generated.offset_delete_request import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from oncelog.protocol.generated.offset_fetch_request import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from oncelog.protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.clients.group_members import Broker
+from tests.clients.asking import Broker, Told, name, one_partition, parts_of, same, since
+from tests.clients.group_asker import GroupAsker
 from tests.clients.offset_producer import Producer
 
-Told = Iterator[tuple[str, Any]]
 TOPICS = {"topic": 4, "other": 2}
 INTERVAL_MS = 1_200
 """Longer than the time between two assignments of a group."""
@@ -47,8 +18,10 @@ INTERVAL_MS = 1_200
 
 def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    ask = Asker(broker)
-    for part in (
+    ask = Talk(broker)
+    ask.prepare(**TOPICS)
+    yield from parts_of(
+        ask,
         validation,
         two_members,
         subscriptions,
@@ -61,71 +34,43 @@ def conversation(broker: Broker) -> Told:
         classic_members,
         downgrade,
         static_downgrade,
-    ):
-        for name, answer in part(ask):
-            yield f"{part.__name__}: {name}", answer
+    )
 
 
-def _name(code: int) -> str:
-    return ErrorCode(code).name
+# A subscription of version 1 to the topic "topic", without owned partitions.
+SUBSCRIPTION = b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x05topic" + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00"
+# An assignment of version 1: the four partitions of "topic".
+ASSIGNMENT = (
+    b"\x00\x01\x00\x00\x00\x01\x00\x05topic\x00\x00\x00\x04"
+    + b"".join(number.to_bytes(4, "big") for number in range(4))
+    + b"\xff\xff\xff\xff"
+)
+_ASSIGNED = "topic_partitions{topic_id:topic partitions{}}"
 
 
-class Asker:
-    """Asks, and keeps of an answer what counts."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        topics = [
-            CreatableTopic(name=name, num_partitions=count, replication_factor=1) for name, count in TOPICS.items()
-        ]
-        broker.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 5)
-        for key_type in (0, 1):
-            while broker.ask(FindCoordinatorRequest(key="any", key_type=key_type), 2).error_code:
-                broker.let_pass(100)
-        while ErrorCode(broker.ask(DescribeGroupsRequest(groups=["any"]), 5).groups[0].error_code).retriable:
-            broker.let_pass(100)
-        wanted = [MetadataRequestTopic(name=name) for name in TOPICS]
-        found = broker.ask(MetadataRequest(topics=wanted), 12).topics
-        self.ids: dict[str, UUID] = {topic.name: topic.topic_id for topic in found}
-        self.names = {topic_id: name for name, topic_id in self.ids.items()}
-
+class Talk(GroupAsker):
     def beat(self, group_id: str, member_id: str, epoch: int, version: int = 1, **fields: Any) -> tuple[Any, ...]:
         owned = fields.pop("owned", None)
         if owned is not None:
-            fields["topic_partitions"] = [
-                TopicPartitions(topic_id=self.ids[name], partitions=numbers) for name, numbers in owned.items()
-            ]
-        request = ConsumerGroupHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=epoch, **fields)
-        answer = self.broker.ask(request, version)
-        told = None if answer.assignment is None else self._assigned(answer.assignment.topic_partitions)
-        echoes = answer.member_id == member_id
-        error = (_name(answer.error_code), answer.error_message)
-        return (*error, echoes, answer.member_epoch, answer.heartbeat_interval_ms, told)
-
-    def _assigned(self, entries: Sequence[Any]) -> list[tuple[str, list[int]]]:
-        return sorted((self.names[entry.topic_id], sorted(entry.partitions)) for entry in entries)
+            fields["topic_partitions"] = [(self.ids[topic], numbers) for topic, numbers in owned.items()]
+        who = {"group_id": group_id, "member_id": member_id, "member_epoch": epoch}
+        answer = self.ask("ConsumerGroupHeartbeat", version, **who, **fields)
+        shape = f"error_code error_message member_id:same member_epoch heartbeat_interval_ms assignment.{_ASSIGNED}"
+        told: tuple[Any, ...] = self.counts(answer, shape, same=same(member_id))
+        return told
 
     def join(self, group_id: str, member_id: str, version: int = 1, **fields: Any) -> tuple[Any, ...]:
         said = {"rebalance_timeout_ms": 60_000, "topic_partitions": [], "subscribed_topic_names": ["topic"]}
         return self.beat(group_id, member_id, 0, version, **{**said, **fields})
 
     def group(self, group_id: str) -> tuple[Any, ...]:
-        group = self.broker.ask(ConsumerGroupDescribeRequest(group_ids=[group_id]), 1).groups[0]
-        members = sorted(
-            (
-                member.member_id,
-                member.instance_id,
-                member.member_epoch,
-                sorted(member.subscribed_topic_names),
-                member.subscribed_topic_regex,
-                self._assigned(member.assignment.topic_partitions),
-                self._assigned(member.target_assignment.topic_partitions),
-                member.member_type,
-            )
-            for member in group.members
+        shape = (
+            "groups.0(error_code error_message group_state group_epoch assignment_epoch assignor_name "
+            "members{member_id instance_id member_epoch subscribed_topic_names{} subscribed_topic_regex "
+            f"assignment.{_ASSIGNED} target_assignment.{_ASSIGNED} member_type}})"
         )
-        state = (group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name)
-        return (_name(group.error_code), group.error_message, *state, members)
+        described: tuple[Any, ...] = self.ask("ConsumerGroupDescribe", 1, shape, group_ids=[group_id])
+        return described
 
     def let_pass(self) -> None:
         self.broker.let_pass(INTERVAL_MS)
@@ -137,100 +82,75 @@ class Asker:
         group_id: str,
         member_id: str = "",
         instance_id: str | None = None,
-        protocols: Any = None,
+        protocols: Any = (("range", SUBSCRIPTION), ("cooperative-sticky", SUBSCRIPTION)),
         kind: str = "consumer",
     ) -> Any:
-        offered = (
-            protocols if protocols is not None else [("range", SUBSCRIPTION), ("cooperative-sticky", SUBSCRIPTION)]
-        )
-        request = JoinGroupRequest(
+        reply = self.send(
+            "JoinGroup",
+            7,
             group_id=group_id,
             session_timeout_ms=30_000,
             rebalance_timeout_ms=60_000,
             member_id=member_id,
             group_instance_id=instance_id,
             protocol_type=kind,
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in offered],
+            protocols=protocols,
         )
-        reply = self.broker.send(request, 7)
         return reply.message if reply.is_there else None
 
-    def sync(self, group_id: str, generation_id: int, member_id: str, **fields: Any) -> tuple[Any, ...]:
-        request = SyncGroupRequest(group_id=group_id, generation_id=generation_id, member_id=member_id, **fields)
-        answer = self.broker.ask(request, 5)
-        return _name(answer.error_code), answer.protocol_type, answer.protocol_name, bytes(answer.assignment)
+    def sync(
+        self, group_id: str, generation_id: int, member_id: str, kind: str = "consumer", protocol: str = "range"
+    ) -> tuple[Any, ...]:
+        who = {"group_id": group_id, "generation_id": generation_id, "member_id": member_id}
+        shape = "error_code protocol_type protocol_name assignment:bytes"
+        synced: tuple[Any, ...] = self.ask("SyncGroup", 5, shape, **who, protocol_type=kind, protocol_name=protocol)
+        return synced
 
-    def classic_beat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None = None) -> str:
-        request = HeartbeatRequest(
-            group_id=group_id, generation_id=generation_id, member_id=member_id, group_instance_id=instance_id
-        )
-        return _name(self.broker.ask(request, 4).error_code)
-
-    def leave(self, group_id: str, *members: tuple[str, str | None]) -> Any:
-        identities = [
-            MemberIdentity(member_id=member_id, group_instance_id=instance) for member_id, instance in members
-        ]
-        answer = self.broker.ask(LeaveGroupRequest(group_id=group_id, members=identities), 4)
-        return _name(answer.error_code), [_name(entry.error_code) for entry in answer.members]
-
-    def listed(self, **filters: Any) -> Any:
-        groups = self.broker.ask(ListGroupsRequest(**filters), 5).groups
-        return sorted((group.group_id, group.protocol_type, group.group_state, group.group_type) for group in groups)
+    def classic_beat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None = None) -> Any:
+        who = {"group_id": group_id, "member_id": member_id, "group_instance_id": instance_id}
+        return self.ask("Heartbeat", 4, "error_code", generation_id=generation_id, **who)
 
     def classic_group(self, group_id: str, version: int) -> Any:
-        group = self.broker.ask(DescribeGroupsRequest(groups=[group_id]), version).groups[0]
-        message = group.error_message if version >= 6 else None
-        members = sorted((member.group_instance_id or "", bytes(member.member_assignment)) for member in group.members)
-        return _name(group.error_code), message, group.group_state, group.protocol_type, group.protocol_data, members
+        answer = self.ask("DescribeGroups", version, groups=[group_id])
+        shape = (
+            "groups.0(error_code error_message:since_6 group_state protocol_type protocol_data "
+            "members{group_instance_id:named member_assignment:bytes})"
+        )
+        ways = {"since_6": since(6, version), "named": lambda instance: instance or ""}
+        return self.counts(answer, shape, **ways)
 
     def commit(
         self, group_id: str, member_id: str, epoch: int, partition: int, version: int = 9, topic: str = "topic"
-    ) -> str:
-        data = OffsetCommitRequestPartition(partition_index=partition, committed_offset=1, committed_metadata="")
-        topics = [OffsetCommitRequestTopic(name=topic, topic_id=self.ids[topic], partitions=[data])]
-        request = OffsetCommitRequest(
-            group_id=group_id, member_id=member_id, generation_id_or_member_epoch=epoch, topics=topics
-        )
-        return _name(self.broker.ask(request, version).topics[0].partitions[0].error_code)
+    ) -> Any:
+        who = {"group_id": group_id, "member_id": member_id, "generation_id_or_member_epoch": epoch}
+        (of,) = one_partition(topic, partition, committed_offset=1, committed_metadata="")
+        topics = [{**of, "topic_id": self.ids[topic]}]
+        return self.ask("OffsetCommit", version, "topics.0.partitions.0.error_code", **who, topics=topics)
 
     def fetch(self, group_id: str, member_id: str | None, epoch: int, version: int = 9) -> Any:
-        topics = [OffsetFetchRequestTopics(name="topic", topic_id=self.ids["topic"], partition_indexes=[0])]
-        group = OffsetFetchRequestGroup(group_id=group_id, member_id=member_id, member_epoch=epoch, topics=topics)
-        answer = self.broker.ask(OffsetFetchRequest(groups=[group], require_stable=False), version).groups[0]
-        partitions = [entry.committed_offset for topic in answer.topics for entry in topic.partitions]
-        return _name(answer.error_code), partitions
-
-
-# A subscription of version 1 to the topic "topic", without owned partitions.
-SUBSCRIPTION = b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x05topic" + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00"
-# An assignment of version 1: the four partitions of "topic".
-ASSIGNMENT = (
-    b"\x00\x01\x00\x00\x00\x01\x00\x05topic\x00\x00\x00\x04"
-    + b"".join(number.to_bytes(4, "big") for number in range(4))
-    + b"\xff\xff\xff\xff"
-)
+        topics = [{"name": "topic", "topic_id": self.ids["topic"], "partition_indexes": [0]}]
+        group = {"group_id": group_id, "member_id": member_id, "member_epoch": epoch, "topics": topics}
+        shape = "groups.0(error_code topics/partitions.committed_offset)"
+        return self.ask("OffsetFetch", version, shape, groups=[group], require_stable=False)
 
 
 # --- the parts --------------------------------------------------------------------------------------------------------
 
 
-def validation(ask: Asker) -> Told:
-    empty = TopicPartitions()
-    for fields in (
+def validation(ask: Talk) -> Told:
+    refused: tuple[dict[str, Any], ...] = (
         {"instance_id": ""},
         {"rack_id": " "},
         {"rebalance_timeout_ms": -1},
         {"topic_partitions": None},
-        {"topic_partitions": [empty]},
+        {"topic_partitions": [{}]},
         {"subscribed_topic_names": None},
         {"server_assignor": "nope"},
         {"server_assignor": ""},
-    ):
-        said: dict[str, Any] = fields
-        yield (
-            f"join with {sorted(said)} {'' if empty in (said.get('topic_partitions') or ()) else said}",
-            ask.join("v", "m", **said),
-        )
+    )
+    for said in refused:
+        question = f"join with {sorted(said)} {'' if said.get('topic_partitions') else said}"
+        yield question, ask.join("v", "m", **said)
     yield "join without a group", ask.join("", "m")
     yield "join without a member id", ask.join("v", "")
     yield "leave, version 0, without a member id", ask.beat("v", "", -1, 0)
@@ -243,7 +163,7 @@ def validation(ask: Asker) -> Told:
     yield "join, version 0, the broker makes the id", ask.join("v0", "", 0)
 
 
-def two_members(ask: Asker) -> Told:
+def two_members(ask: Talk) -> Told:
     group = "two"
     yield "one joins", ask.join(group, "one")
     yield "one reports", ask.beat(group, "one", 2)
@@ -286,7 +206,7 @@ def two_members(ask: Asker) -> Told:
     yield "nobody is left", ask.group(group)
 
 
-def subscriptions(ask: Asker) -> Told:
+def subscriptions(ask: Talk) -> Told:
     group = "subscriptions"
     yield "nothing", ask.join(group, "one", subscribed_topic_names=[])
     yield "nothing, described", ask.group(group)
@@ -310,7 +230,7 @@ def subscriptions(ask: Asker) -> Told:
     yield "in the end", ask.group(group)
 
 
-def expressions(ask: Asker) -> Told:
+def expressions(ask: Talk) -> Told:
     group = "expressions"
     yield "a bad one", ask.join(group, "one", subscribed_topic_names=None, subscribed_topic_regex="a(")[0]
     yield "no group was made", ask.group(group)
@@ -330,7 +250,7 @@ def expressions(ask: Asker) -> Told:
     yield "none any more, described", ask.group(group)
 
 
-def static_members(ask: Asker) -> Told:
+def static_members(ask: Talk) -> Told:
     group = "static"
     yield "joins", ask.join(group, "one", instance_id="i")
     yield "reports", ask.beat(group, "one", 2, instance_id="i")
@@ -352,7 +272,7 @@ def static_members(ask: Asker) -> Told:
     yield "is gone", ask.group(group)
 
 
-def offsets(ask: Asker) -> Told:
+def offsets(ask: Talk) -> Told:
     group = "offsets"
     ask.join(group, "one")
     for version, epoch, member in (
@@ -389,48 +309,37 @@ def offsets(ask: Asker) -> Told:
     producer.end(committed=False)
 
 
-def tools(ask: Asker) -> Told:
+def tools(ask: Talk) -> Told:
     group = "tools"
     ask.join(group, "one")
     ask.commit(group, "one", 2, 0)
     ask.commit(group, "one", 2, 0, topic="other")
     yield "classic description, version 5", ask.classic_group(group, 5)
     yield "classic description, version 6", ask.classic_group(group, 6)
-    yield "listed by type", [entry for entry in ask.listed(types_filter=["CONSUMER"]) if entry[0] == group]
-    yield "listed by state", [entry for entry in ask.listed(states_filter=["stable"]) if entry[0] == group]
-    yield "not listed", [entry for entry in ask.listed(types_filter=["classic"]) if entry[0] == group]
+    yield "listed by type", [entry for entry in ask.listed(types_filter=["CONSUMER"])[1] if entry[0] == group]
+    yield "listed by state", [entry for entry in ask.listed(states_filter=["stable"])[1] if entry[0] == group]
+    yield "not listed", [entry for entry in ask.listed(types_filter=["classic"])[1] if entry[0] == group]
     for topic in TOPICS:
-        partitions = [OffsetDeleteRequestPartition(partition_index=0)]
-        request = OffsetDeleteRequest(
-            group_id=group, topics=[OffsetDeleteRequestTopic(name=topic, partitions=partitions)]
-        )
-        answer = ask.broker.ask(request, 0)
-        deleted = [_name(entry.error_code) for entries in answer.topics for entry in entries.partitions]
-        yield f"offsets of {topic} deleted", (_name(answer.error_code), deleted)
-
-    def delete() -> Any:
-        answer = ask.broker.ask(DeleteGroupsRequest(groups_names=[group]), 2)
-        return [_name(entry.error_code) for entry in answer.results]
-
-    yield "deleted with a member", delete()
+        yield f"offsets of {topic} deleted", ask.delete_offset(group, topic)
+    yield "deleted with a member", ask.delete_groups(group)
     ask.beat(group, "one", -1)
-    yield "deleted", delete()
-    yield "deleted again", delete()
+    yield "deleted", ask.delete_groups(group)
+    yield "deleted again", ask.delete_groups(group)
     yield "it is gone", ask.group(group)
 
 
-def empty_groups(ask: Asker) -> Told:
+def empty_groups(ask: Talk) -> Told:
     ask.join("empty", "one")
     ask.beat("empty", "one", -1)
-    yield "sync", ask.sync("empty", 1, "x", protocol_type="consumer", protocol_name="range")[0]
+    yield "sync", ask.sync("empty", 1, "x")[0]
     yield "heartbeat", ask.classic_beat("empty", 1, "x")
     yield "leave", ask.leave("empty", ("x", None))
     joined = ask.classic_join("empty")
-    yield "a classic member may come", _name(joined.error_code)
+    yield "a classic member may come", name(joined.error_code)
     joined = ask.classic_join("empty", joined.member_id)
-    yield "and is in a classic group", (_name(joined.error_code), joined.generation_id, joined.protocol_name)
+    yield "and is in a classic group", (name(joined.error_code), joined.generation_id, joined.protocol_name)
     yield "which is no consumer group", ask.group("empty")
-    ask.sync("empty", 1, joined.member_id, protocol_type="consumer", protocol_name="range")
+    ask.sync("empty", 1, joined.member_id)
     ask.leave("empty", (joined.member_id, None))
     yield "nor when it is empty", ask.group("empty")
     yield "a report is none of its", ask.beat("empty", "one", 5)
@@ -438,27 +347,18 @@ def empty_groups(ask: Asker) -> Told:
     yield "a consumer may come again", ask.join("empty", "one")
 
 
-def _formed(ask: Asker, group: str, instance_id: str | None = None, kind: str = "consumer") -> tuple[str, int]:
+def _formed(ask: Talk, group: str, instance_id: str | None = None, kind: str = "consumer") -> tuple[str, int]:
     """A classic group of one member that has all partitions."""
     joined = ask.classic_join(group, instance_id=instance_id, kind=kind)
     if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         joined = ask.classic_join(group, joined.member_id, kind=kind)
-    request = SyncGroupRequest(
-        group_id=group,
-        generation_id=joined.generation_id,
-        member_id=joined.member_id,
-        group_instance_id=instance_id,
-        assignments=[_assignment(joined.member_id)],
-    )
-    ask.broker.ask(request, 4)
+    who = {"group_id": group, "member_id": joined.member_id, "group_instance_id": instance_id}
+    assignments = [(joined.member_id, ASSIGNMENT)]
+    ask.ask("SyncGroup", 4, **who, generation_id=joined.generation_id, assignments=assignments)
     return joined.member_id, joined.generation_id
 
 
-def _assignment(member_id: str) -> Any:
-    return SyncGroupRequestAssignment(member_id=member_id, assignment=ASSIGNMENT)
-
-
-def upgrade(ask: Asker) -> Told:
+def upgrade(ask: Talk) -> Told:
     group = "upgrade"
     classic, generation = _formed(ask, group)
     yield "a report does not upgrade", ask.beat(group, "one", 3)
@@ -472,16 +372,16 @@ def upgrade(ask: Asker) -> Told:
     yield "the classic member is asked to join", ask.classic_beat(group, generation, classic)
     yield (
         "it may not sync before",
-        ask.sync(group, generation, classic, protocol_type="consumer", protocol_name="range"),
+        ask.sync(group, generation, classic),
     )
     joined = ask.classic_join(group, classic)
     yield (
         "it joins",
-        (_name(joined.error_code), joined.generation_id, joined.protocol_name, joined.leader, len(joined.members)),
+        (name(joined.error_code), joined.generation_id, joined.protocol_name, joined.leader, len(joined.members)),
     )
     yield (
         "and has its part",
-        ask.sync(group, joined.generation_id, classic, protocol_type="consumer", protocol_name="range"),
+        ask.sync(group, joined.generation_id, classic),
     )
     yield "beats", ask.classic_beat(group, joined.generation_id, classic)
     yield "the consumer has its part", ask.beat(group, "one", 2)
@@ -491,77 +391,71 @@ def upgrade(ask: Asker) -> Told:
     yield "a group of another kind cannot", (bool(strange), ask.join("strange", "one"))
 
 
-def classic_members(ask: Asker) -> Told:
+def classic_members(ask: Talk) -> Told:
     group = "classic"
     ask.join(group, "one")
     refused = ask.classic_join(group, kind="connect")
-    yield "another kind", _name(refused.error_code)
-    yield "no protocols", _name(ask.classic_join(group, protocols=[]).error_code)
+    yield "another kind", name(refused.error_code)
+    yield "no protocols", name(ask.classic_join(group, protocols=[]).error_code)
     malformed = ask.classic_join(group, "x", protocols=[("range", b"\x00")])
-    yield "no subscription", _name(malformed.error_code)
+    yield "no subscription", name(malformed.error_code)
     joined = ask.classic_join(group)
-    yield "first it needs an id", _name(joined.error_code)
+    yield "first it needs an id", name(joined.error_code)
     joined = ask.classic_join(group, "chosen")
-    yield "any id will do", (_name(joined.error_code), joined.member_id, joined.generation_id)
-    yield "sync", ask.sync(group, joined.generation_id, "chosen", protocol_type="consumer", protocol_name="range")
+    yield "any id will do", (name(joined.error_code), joined.member_id, joined.generation_id)
+    yield "sync", ask.sync(group, joined.generation_id, "chosen")
     yield (
         "sync of another protocol",
-        ask.sync(group, joined.generation_id, "chosen", protocol_type="consumer", protocol_name="sticky"),
+        ask.sync(group, joined.generation_id, "chosen", protocol="sticky"),
     )
     yield (
         "sync of another kind",
-        ask.sync(group, joined.generation_id, "chosen", protocol_type="connect", protocol_name="range"),
+        ask.sync(group, joined.generation_id, "chosen", kind="connect"),
     )
-    yield "sync of another generation", ask.sync(group, 77, "chosen", protocol_type="consumer", protocol_name="range")
-    yield "sync of a consumer", ask.sync(group, 2, "one", protocol_type="consumer", protocol_name="range")
-    yield "sync of nobody", ask.sync(group, 2, "nobody", protocol_type="consumer", protocol_name="range")
+    yield "sync of another generation", ask.sync(group, 77, "chosen")
+    yield "sync of a consumer", ask.sync(group, 2, "one")
+    yield "sync of nobody", ask.sync(group, 2, "nobody")
     yield "heartbeat", ask.classic_beat(group, joined.generation_id, "chosen")
     yield "heartbeat of another generation", ask.classic_beat(group, 77, "chosen")
     yield "heartbeat of a consumer", ask.classic_beat(group, 2, "one")
     yield "heartbeat of an instance that is not there", ask.classic_beat(group, 2, "chosen", "i")
     other = ask.classic_join(group, "third", protocols=[("sticky", SUBSCRIPTION)])
-    yield "without a common protocol", _name(other.error_code)
+    yield "without a common protocol", name(other.error_code)
     yield "commit before version 9", ask.commit(group, "chosen", joined.generation_id, 0, 8)
     yield "commit of another generation", ask.commit(group, "chosen", 77, 0, 8)
     yield "a tool removes members", ask.leave(group, ("nobody", None), ("", "i"), ("chosen", None), ("one", None))
     yield "nobody is left", ask.group(group)
 
 
-def downgrade(ask: Asker) -> Told:
+def downgrade(ask: Talk) -> Told:
     group = "downgrade"
     classic, _ = _formed(ask, group)
     ask.join(group, "one")
     ask.let_pass()
     ask.beat(group, "one", 2)
     joined = ask.classic_join(group, classic)
-    ask.sync(group, joined.generation_id, classic, protocol_type="consumer", protocol_name="range")
+    ask.sync(group, joined.generation_id, classic)
     yield "the consumer leaves", ask.beat(group, "one", -1)
     yield "the group is a classic one", ask.classic_group(group, 6)
     yield "and rebalances", ask.classic_beat(group, joined.generation_id, classic)
     yield "it is no consumer group", ask.group(group)
     joined = ask.classic_join(group, classic)
-    yield "it goes on", (_name(joined.error_code), joined.generation_id, joined.leader == classic)
+    yield "it goes on", (name(joined.error_code), joined.generation_id, joined.leader == classic)
 
 
-def static_downgrade(ask: Asker) -> Told:
+def static_downgrade(ask: Talk) -> Told:
     group = "static-downgrade"
     classic, _ = _formed(ask, group, "classic")
     ask.join(group, "one", instance_id="i")
     ask.let_pass()
     ask.beat(group, "one", 2, instance_id="i")
     joined = ask.classic_join(group, classic, "classic")
-    ask.sync(
-        group,
-        joined.generation_id,
-        classic,
-        group_instance_id="classic",
-        protocol_type="consumer",
-        protocol_name="range",
-    )
+    who = {"group_id": group, "member_id": classic, "group_instance_id": "classic"}
+    ask.ask("SyncGroup", 5, **who, generation_id=joined.generation_id, protocol_type="consumer", protocol_name="range")
     ask.beat(group, "one", 2, instance_id="i")
     yield "all is well", ask.group(group)[2:5]
     back = ask.classic_join(group, "", "i")
-    yield "the last consumer comes back as a classic member", (_name(back.error_code), back.generation_id)
+    yield "the last consumer comes back as a classic member", (name(back.error_code), back.generation_id)
     yield "the group is a classic one", ask.classic_group(group, 6)
     yield "which goes on", ask.classic_beat(group, joined.generation_id, classic, "classic")
 

@@ -177,7 +177,7 @@ def streams(client: OffsetTalk) -> Told:
 
 
 def deleted(client: OffsetTalk) -> Told:
-    yield "deleted", client.delete_groups(LEFT, "other")
+    yield "deleted", client.delete_each(LEFT, "other")
 
 
 def states(client: StateTalk) -> Told:

@@ -3,32 +3,13 @@
 Owns: the questions, and which part of an answer counts (error codes, generations, who leads; no ids, no texts).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from oncelog.protocol.generated.delete_groups_request import DeleteGroupsRequest
-from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
-from oncelog.protocol.generated.offset_delete_request import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from oncelog.protocol.generated.offset_fetch_request import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
-from oncelog.protocol.generated.sync_group_request import SyncGroupRequest
-from tests.clients.group_members import TOPIC, Broker, Member, commit
+from tests.clients.asking import Broker, Told, counts, name, parts_of
+from tests.clients.group_asker import GroupAsker
+from tests.clients.group_members import TOPIC, Member, commit
 from tests.clients.offset_producer import Producer
-
-Told = Iterator[tuple[str, Any]]
 
 # A subscription of version 0 to the topic "read": Kafka reads it.
 SUBSCRIPTION = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x04read" + b"\xff\xff\xff\xff"
@@ -38,121 +19,79 @@ STICKY = (("sticky", SUBSCRIPTION),)
 
 def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    _prepare(broker)
-    for part in (coordinators, first_steps, one_member, offsets, two_members, ends, static_members, transactions):
-        for name, answer in part(broker):
-            yield f"{part.__name__}: {name}", answer
-
-
-def _prepare(broker: Broker) -> None:
-    topic = CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)
-    broker.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
-    for key_type in (0, 1):
-        while broker.ask(FindCoordinatorRequest(key="any", key_type=key_type), 2).error_code:
-            broker.let_pass(100)
-    # The coordinator of a group may still be loading.
-    while ErrorCode(broker.ask(DescribeGroupsRequest(groups=["any"]), 5).groups[0].error_code).retriable:
-        broker.let_pass(100)
-
-
-def _member(broker: Broker, group_id: str, name: str = "client", **settings: Any) -> Member:
-    return Member(broker, name, group_id=group_id, protocols=settings.pop("protocols", RANGE), **settings)
-
-
-def _name(code: int) -> str:
-    return ErrorCode(code).name
+    talk = Talk(broker)
+    talk.prepare(**{TOPIC: 2})
+    yield from parts_of(
+        talk, coordinators, first_steps, one_member, offsets, two_members, ends, static_members, transactions
+    )
 
 
 # --- which part of an answer counts -----------------------------------------------------------------------------------
 
-
-def _joined(answer: Any) -> tuple[Any, ...]:
-    is_leader = bool(answer.member_id) and answer.leader == answer.member_id
-    about_protocol = (answer.protocol_type, answer.protocol_name)
-    return (_name(answer.error_code), answer.generation_id, *about_protocol, is_leader, len(answer.members))
+_SYNCED = "error_code protocol_type protocol_name assignment"
 
 
-def _synced(answer: Any) -> tuple[Any, ...]:
-    return _name(answer.error_code), answer.protocol_type, answer.protocol_name, answer.assignment
+def _joined(answer: Any) -> Any:
+    shape = "error_code generation_id protocol_type protocol_name leader:is_it members:len"
+    return counts(answer, shape, is_it=lambda leader: bool(answer.member_id) and leader == answer.member_id)
 
 
-def _described(broker: Broker, group_id: str, version: int = 5) -> tuple[Any, ...]:
-    group = broker.ask(DescribeGroupsRequest(groups=[group_id]), version).groups[0]
-    members = sorted(
-        (member.group_instance_id or "", member.member_metadata, member.member_assignment) for member in group.members
-    )
-    return _name(group.error_code), group.group_state, group.protocol_type, group.protocol_data, members
+def _synced(answer: Any) -> Any:
+    return counts(answer, _SYNCED)
 
 
-def _fetched(
-    broker: Broker, group_id: str, partitions: Sequence[int] | None, version: int = 7, *, stable: bool = False
-) -> tuple[Any, ...]:
-    topics, named = None, None
-    if partitions is not None:
-        topics = [OffsetFetchRequestTopic(name=TOPIC, partition_indexes=partitions)]
-        named = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=partitions)]
-    groups = [OffsetFetchRequestGroup(group_id=group_id, topics=named)]
-    request = OffsetFetchRequest(group_id=group_id, topics=topics, groups=groups, require_stable=stable)
-    answer = broker.ask(request, version)
-    answer = answer.groups[0] if version >= 8 else answer
-    entries = sorted(
-        (entry.partition_index, entry.committed_offset, len(entry.metadata), _name(entry.error_code))
-        for topic in answer.topics
-        for entry in topic.partitions
-    )
-    return _name(answer.error_code), entries
+class Talk(GroupAsker):
+    def member(self, group_id: str, client: str = "client", **settings: Any) -> Member:
+        return Member(self.broker, client, group_id=group_id, protocols=settings.pop("protocols", RANGE), **settings)
 
+    def described(self, group_id: str, version: int = 5) -> Any:
+        shape = (
+            "groups.0(error_code group_state protocol_type protocol_data "
+            "members{group_instance_id:named member_metadata member_assignment})"
+        )
+        answer = self.ask("DescribeGroups", version, groups=[group_id])
+        return self.counts(answer, shape, named=lambda instance: instance or "")
 
-def _left(broker: Broker, group_id: str, members: Sequence[tuple[str, str | None]], version: int = 4) -> Any:
-    identities = [MemberIdentity(member_id=member_id, group_instance_id=instance) for member_id, instance in members]
-    request = LeaveGroupRequest(group_id=group_id, member_id=members[0][0], members=identities)
-    answer = broker.ask(request, version)
-    return _name(answer.error_code), [
-        (bool(entry.member_id), entry.group_instance_id, _name(entry.error_code)) for entry in answer.members
-    ]
+    def fetched(
+        self, group_id: str, partitions: Sequence[int] | None, version: int = 7, *, stable: bool = False
+    ) -> Any:
+        topics = None if partitions is None else [{"name": TOPIC, "partition_indexes": partitions}]
+        group = {"group_id": group_id, "topics": topics}
+        of = "error_code topics/partitions{partition_index committed_offset metadata:len error_code}"
+        shape = f"groups.0({of})" if version >= 8 else of
+        return self.ask("OffsetFetch", version, shape, **group, groups=[group], require_stable=stable)
 
+    def left(self, group_id: str, members: Sequence[tuple[str, str | None]], version: int = 4) -> Any:
+        shape = "error_code members(member_id:bool group_instance_id error_code)"
+        who = {"group_id": group_id, "member_id": members[0][0]}
+        return self.ask("LeaveGroup", version, shape, **who, members=members)
 
-def _deleted(broker: Broker, *group_ids: str) -> list[str]:
-    answer = broker.ask(DeleteGroupsRequest(groups_names=group_ids), 2)
-    return [_name(entry.error_code) for entry in answer.results]
-
-
-def _offset_deleted(broker: Broker, group_id: str, topic: str = TOPIC, partition: int = 0) -> tuple[Any, ...]:
-    partitions = [OffsetDeleteRequestPartition(partition_index=partition)]
-    topics = [OffsetDeleteRequestTopic(name=topic, partitions=partitions)]
-    answer = broker.ask(OffsetDeleteRequest(group_id=group_id, topics=topics), 0)
-    return _name(answer.error_code), [
-        _name(entry.error_code) for entries in answer.topics for entry in entries.partitions
-    ]
-
-
-def _listed(broker: Broker, **filters: Any) -> list[tuple[str, str, str]]:
-    answer = broker.ask(ListGroupsRequest(**filters), 5)
-    return sorted((group.group_id, group.protocol_type, group.group_state) for group in answer.groups)
+    def listed_as(self, group_id: str, **filters: Any) -> list[tuple[Any, ...]]:
+        return [group[:3] for group in self.listed(**filters)[1] if group[0] == group_id]
 
 
 # --- the parts --------------------------------------------------------------------------------------------------------
 
 
-def coordinators(broker: Broker) -> Told:
+def coordinators(talk: Talk) -> Told:
     for key, key_type, version in (("", 0, 2), ("", 1, 2), ("x", 7, 2), ("x", 7, 4), ("x", 2, 5), ("x", 0, 6)):
-        answer = broker.ask(FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key]), version)
+        answer = talk.ask("FindCoordinator", version, key=key, key_type=key_type, coordinator_keys=[key])
         found = answer.coordinators[0] if version >= 4 else answer
-        yield f"key {key!r} of type {key_type}, version {version}", (_name(found.error_code), found.node_id >= 0)
+        yield f"key {key!r} of type {key_type}, version {version}", (name(found.error_code), found.node_id >= 0)
 
 
-def first_steps(broker: Broker) -> Told:
-    for name, member in (
-        ("without a group id", _member(broker, "")),
-        ("with a short session timeout", _member(broker, "first", session_timeout_ms=10)),
-        ("with an id that nobody gave out", _member(broker, "first", member_id="nobody")),
-        ("without protocols", _member(broker, "first-refused", protocols=())),
-        ("without a kind", _member(broker, "first-refused", protocol_type="")),
+def first_steps(talk: Talk) -> Told:
+    for what, member in (
+        ("without a group id", talk.member("")),
+        ("with a short session timeout", talk.member("first", session_timeout_ms=10)),
+        ("with an id that nobody gave out", talk.member("first", member_id="nobody")),
+        ("without protocols", talk.member("first-refused", protocols=())),
+        ("without a kind", talk.member("first-refused", protocol_type="")),
     ):
         for version in (3, 5, 7):
             member.join_version = version
-            yield f"join {name}, version {version}", _joined(member.send_join().message)
-    member = _member(broker, "first", join_version=5)
+            yield f"join {what}, version {version}", _joined(member.send_join().message)
+    member = talk.member("first", join_version=5)
     answer = member.send_join().message
     yield "first join", _joined(answer)
     yield "the id begins with the client's name", answer.member_id.startswith("client-")
@@ -161,45 +100,40 @@ def first_steps(broker: Broker) -> Told:
     yield "second join", _joined(member.join().message)
 
 
-def one_member(broker: Broker) -> Told:
-    member = _member(broker, "one")
+def one_member(talk: Talk) -> Told:
+    member = talk.member("one")
     member.join()
     member.learn()
-    stranger = _member(broker, "one", member_id="stranger", generation_id=1)
-    stale = _member(broker, "one", member_id=member.member_id, generation_id=0)
-    other_instance = _member(broker, "one", member_id=member.member_id, generation_id=1, group_instance_id="instance")
+    stranger = talk.member("one", member_id="stranger", generation_id=1)
+    stale = talk.member("one", member_id=member.member_id, generation_id=0)
+    other_instance = talk.member("one", member_id=member.member_id, generation_id=1, group_instance_id="instance")
     yield "heartbeat before the sync", member.heartbeat().name
     yield "commit before the sync", member.commit(1).name
     yield "sync of a stranger", _synced(stranger.sync().message)
     yield "sync of an old generation", _synced(stale.sync().message)
     for names in ((None, None), ("consumer", "other"), ("other", "range")):
-        request = SyncGroupRequest(
-            group_id="one",
-            generation_id=1,
-            member_id=member.member_id,
-            protocol_type=names[0],
-            protocol_name=names[1],
-        )
-        yield f"sync with protocol {names}", _synced(broker.ask(request, 5))
+        who = {"group_id": "one", "generation_id": 1, "member_id": member.member_id}
+        said = {"protocol_type": names[0], "protocol_name": names[1]}
+        yield f"sync with protocol {names}", talk.ask("SyncGroup", 5, _SYNCED, **who, **said)
     yield "sync", _synced(member.sync({member.member_id: b"part"}).message)
     yield "sync again with another assignment", _synced(member.sync({member.member_id: b"other"}).message)
-    for name, who in (("member", member), ("stranger", stranger), ("old", stale), ("instance", other_instance)):
-        yield f"heartbeat of {name}", who.heartbeat().name
-        yield f"commit of {name}", who.commit(5).name
+    for what, who in (("member", member), ("stranger", stranger), ("old", stale), ("instance", other_instance)):
+        yield f"heartbeat of {what}", who.heartbeat().name
+        yield f"commit of {what}", who.commit(5).name
     for group_id in ("nowhere", ""):
-        yield f"heartbeat to {group_id!r}", _member(broker, group_id, generation_id=1).heartbeat().name
-    yield "join with another protocol", _joined(_member(broker, "one", protocols=STICKY).send_join().message)
-    yield "join as another kind", _joined(_member(broker, "one", protocol_type="connect").send_join().message)
-    changed = _member(broker, "one", member_id=member.member_id, protocols=STICKY)
+        yield f"heartbeat to {group_id!r}", talk.member(group_id, generation_id=1).heartbeat().name
+    yield "join with another protocol", _joined(talk.member("one", protocols=STICKY).send_join().message)
+    yield "join as another kind", _joined(talk.member("one", protocol_type="connect").send_join().message)
+    changed = talk.member("one", member_id=member.member_id, protocols=STICKY)
     yield "the only member changes its protocol", _joined(changed.send_join().message)
-    yield "described", _described(broker, "one")
+    yield "described", talk.described("one")
 
 
-def offsets(broker: Broker) -> Told:
+def offsets(talk: Talk) -> Told:
     def committed(offset: int = 5, group_id: str = "offsets", **settings: Any) -> str:
-        return commit(broker, offset, settings.pop("partition", 0), group_id=group_id, **settings).name
+        return commit(talk.broker, offset, settings.pop("partition", 0), group_id=group_id, **settings).name
 
-    member = _member(broker, "offsets-members")
+    member = talk.member("offsets-members")
     member.join()
     member.learn()
     yield "sync", _synced(member.sync({}).message)
@@ -216,20 +150,20 @@ def offsets(broker: Broker) -> Told:
     yield "for no topic", committed(topic="nowhere")
     for offset in (-1, -5):
         yield f"offset {offset}", committed(offset)
-    for name, metadata in (("4096", "x" * 4096), ("4097", "x" * 4097), ("4096 wide", "ä" * 4096), ("null", None)):
-        yield f"with metadata: {name}", committed(7, metadata=metadata)
-        yield f"fetched: {name}", _fetched(broker, "offsets", [0])
+    for what, metadata in (("4096", "x" * 4096), ("4097", "x" * 4097), ("4096 wide", "ä" * 4096), ("null", None)):
+        yield f"with metadata: {what}", committed(7, metadata=metadata)
+        yield f"fetched: {what}", talk.fetched("offsets", [0])
     yield "with the empty group id", committed(group_id="")
     for version in (1, 5, 7, 8):
-        yield f"fetched, version {version}", _fetched(broker, "offsets", [0, 1, 9], version)
-        yield f"fetched with the empty group id, version {version}", _fetched(broker, "", [0], version)
+        yield f"fetched, version {version}", talk.fetched("offsets", [0, 1, 9], version)
+        yield f"fetched with the empty group id, version {version}", talk.fetched("", [0], version)
         if version > 1:
-            yield f"all fetched, version {version}", _fetched(broker, "offsets", None, version)
-            yield f"all fetched of no group, version {version}", _fetched(broker, "nowhere", None, version)
+            yield f"all fetched, version {version}", talk.fetched("offsets", None, version)
+            yield f"all fetched of no group, version {version}", talk.fetched("nowhere", None, version)
 
 
-def two_members(broker: Broker) -> Told:
-    one, two = _member(broker, "two", "one"), _member(broker, "two", "two")
+def two_members(talk: Talk) -> Told:
+    one, two = talk.member("two", "one"), talk.member("two", "two")
     one.join()
     one.learn()
     yield "first sync", _synced(one.sync({one.member_id: b"all"}).message)
@@ -240,56 +174,56 @@ def two_members(broker: Broker) -> Told:
     yield "heartbeat", one.heartbeat().name
     yield "sync", _synced(one.sync().message)
     yield "commit", one.commit(3).name
-    yield "described while it is prepared", _described(broker, "two")
-    yield "deleted", _deleted(broker, "two")
+    yield "described while it is prepared", talk.described("two")
+    yield "deleted", talk.delete_groups("two")
     yield "leader joins", _joined(one.send_join().message)
     yield "newcomer joined", _joined(waiting.message)
     one.learn()
     two.learn()
-    yield "described while it is completed", _described(broker, "two")
+    yield "described while it is completed", talk.described("two")
     yield "leader joins again", _joined(one.send_join().message)
     held = two.sync()
     yield "the follower's sync waits", not held.is_there
     yield "leader's sync", _synced(one.sync({one.member_id: b"part"}).message)
     yield "follower's sync", _synced(held.message)
-    yield "described", _described(broker, "two")
+    yield "described", talk.described("two")
     yield "follower joins again", _joined(two.send_join().message)
-    yield "offset deleted of a topic that is read", _offset_deleted(broker, "two", "read")
-    yield "offset deleted", _offset_deleted(broker, "two")
+    yield "offset deleted of a topic that is read", talk.delete_offset("two", "read")
+    yield "offset deleted", talk.delete_offset("two", TOPIC)
     for version in (2, 4):
-        yield f"stranger leaves, version {version}", _left(broker, "two", [("stranger", None)], version)
-        yield f"somebody leaves no group, version {version}", _left(broker, "nowhere", [("m", None)], version)
-        yield f"somebody leaves without a group id, version {version}", _left(broker, "", [("m", None)], version)
-    yield "an instance leaves", _left(broker, "two", [("", "instance")])
-    yield "all leave", _left(broker, "two", [(one.member_id, None), (two.member_id, None), (one.member_id, None)])
-    yield "described when all have left", _described(broker, "two")
+        yield f"stranger leaves, version {version}", talk.left("two", [("stranger", None)], version)
+        yield f"somebody leaves no group, version {version}", talk.left("nowhere", [("m", None)], version)
+        yield f"somebody leaves without a group id, version {version}", talk.left("", [("m", None)], version)
+    yield "an instance leaves", talk.left("two", [("", "instance")])
+    yield "all leave", talk.left("two", [(one.member_id, None), (two.member_id, None), (one.member_id, None)])
+    yield "described when all have left", talk.described("two")
     yield "heartbeat when all have left", one.heartbeat().name
     yield "commit when all have left", one.commit(3).name
     yield "old member joins", _joined(one.send_join().message)
 
 
-def ends(broker: Broker) -> Told:
-    commit(broker, 5, group_id="ends")
-    commit(broker, 6, group_id="ends", partition=1)
-    yield "listed", [group for group in _listed(broker) if group[0] == "ends"]
-    yield "filtered", [group for group in _listed(broker, states_filter=["eMPTY"]) if group[0] == "ends"]
-    yield "filtered by another state", [group[0] for group in _listed(broker, states_filter=["bogus"])]
-    yield "described", _described(broker, "ends")
-    yield "offset deleted", _offset_deleted(broker, "ends", partition=1)
-    yield "offset deleted that is not there", _offset_deleted(broker, "ends", partition=1)
-    yield "offset deleted of no topic", _offset_deleted(broker, "ends", "nowhere")
-    yield "offset deleted of no group", _offset_deleted(broker, "nowhere")
-    yield "fetched", _fetched(broker, "ends", [0, 1])
-    yield "deleted", _deleted(broker, "ends", "ends")
-    yield "deleted again", _deleted(broker, "ends")
+def ends(talk: Talk) -> Told:
+    commit(talk.broker, 5, group_id="ends")
+    commit(talk.broker, 6, group_id="ends", partition=1)
+    yield "listed", talk.listed_as("ends")
+    yield "filtered", talk.listed_as("ends", states_filter=["eMPTY"])
+    yield "filtered by another state", [group[0] for group in talk.listed(states_filter=["bogus"])[1]]
+    yield "described", talk.described("ends")
+    yield "offset deleted", talk.delete_offset("ends", TOPIC, 1)
+    yield "offset deleted that is not there", talk.delete_offset("ends", TOPIC, 1)
+    yield "offset deleted of no topic", talk.delete_offset("ends", "nowhere")
+    yield "offset deleted of no group", talk.delete_offset("nowhere", TOPIC)
+    yield "fetched", talk.fetched("ends", [0, 1])
+    yield "deleted", talk.delete_groups("ends", "ends")
+    yield "deleted again", talk.delete_groups("ends")
     for version in (5, 6):
-        yield f"described afterwards, version {version}", _described(broker, "ends", version)
-    yield "fetched afterwards", _fetched(broker, "ends", [0])
+        yield f"described afterwards, version {version}", talk.described("ends", version)
+    yield "fetched afterwards", talk.fetched("ends", [0])
 
 
-def static_members(broker: Broker) -> Told:
+def static_members(talk: Talk) -> Told:
     def returning(version: int = 7) -> Member:
-        return _member(broker, "static", group_instance_id="instance", join_version=version)
+        return talk.member("static", group_instance_id="instance", join_version=version)
 
     old = returning(5)
     yield "joins", _joined(old.send_join().message)
@@ -300,26 +234,26 @@ def static_members(broker: Broker) -> Told:
     yield "returns", _joined(answer)
     yield "its old id leads", answer.leader == old.member_id
     new.learn()
-    for name, member in (("old", old), ("new", new)):
-        yield f"{name} heartbeat", member.heartbeat().name
-        yield f"{name} sync", _synced(member.sync().message)
-        yield f"{name} commit", member.commit(1).name
+    for what, member in (("old", old), ("new", new)):
+        yield f"{what} heartbeat", member.heartbeat().name
+        yield f"{what} sync", _synced(member.sync().message)
+        yield f"{what} commit", member.commit(1).name
     yield "old join", _joined(old.send_join().message)
-    yield "old leaves", _left(broker, "static", [(old.member_id, "instance")])
-    unnamed = _member(broker, "static", member_id=old.member_id, generation_id=1)
+    yield "old leaves", talk.left("static", [(old.member_id, "instance")])
+    unnamed = talk.member("static", member_id=old.member_id, generation_id=1)
     yield "old heartbeat without its instance", unnamed.heartbeat().name
     newest = returning(9)
     answer = newest.send_join().message
     yield "returns, version 9", (*_joined(answer), answer.skip_assignment)
     newest.learn()
-    yield "described", _described(broker, "static")
+    yield "described", talk.described("static")
     yield "leader joins again", _joined(newest.send_join().message)
-    yield "leaves by its instance", _left(broker, "static", [("", "instance")])
-    yield "described afterwards", _described(broker, "static")
+    yield "leaves by its instance", talk.left("static", [("", "instance")])
+    yield "described afterwards", talk.described("static")
 
 
-def transactions(broker: Broker) -> Told:
-    producer = Producer(broker, "transactions").init()
+def transactions(talk: Talk) -> Told:
+    producer = Producer(talk.broker, "transactions").init()
 
     def sent(offset: int = 5, group_id: str = "transactions", **settings: Any) -> str:
         return producer.send_commit(offset, settings.pop("partition", 0), group_id=group_id, **settings).name
@@ -344,39 +278,39 @@ def transactions(broker: Broker) -> Told:
     producer.transactional_id = "nobody's"
     yield "another transactional id", sent()
     producer.transactional_id = "transactions"
-    yield "fetched", _fetched(broker, "transactions", [0, 1])
-    yield "fetched when it must be stable", _fetched(broker, "transactions", [0, 1], stable=True)
-    yield "all fetched when they must be stable", _fetched(broker, "transactions", None, stable=True)
-    yield "described", _described(broker, "transactions")
-    yield "plain commit meanwhile", commit(broker, 9, group_id="transactions").name
+    yield "fetched", talk.fetched("transactions", [0, 1])
+    yield "fetched when it must be stable", talk.fetched("transactions", [0, 1], stable=True)
+    yield "all fetched when they must be stable", talk.fetched("transactions", None, stable=True)
+    yield "described", talk.described("transactions")
+    yield "plain commit meanwhile", commit(talk.broker, 9, group_id="transactions").name
     producer.end(committed=True)
-    yield "the later record counts", _settled(broker)
+    yield "the later record counts", _settled(talk)
     while sent() == "CONCURRENT_TRANSACTIONS":
-        broker.let_pass(20)
+        talk.broker.let_pass(20)
     for version in (3, 4):
         yield f"after the end, version {version}", sent(version=version)
     producer.add_offsets("transactions")
     yield "next transaction", sent(20)
-    yield "deleted meanwhile", _deleted(broker, "transactions")
+    yield "deleted meanwhile", talk.delete_groups("transactions")
     producer.end(committed=True)
-    yield "nothing comes back", _settled(broker)
+    yield "nothing comes back", _settled(talk)
     producer.add_offsets("transactions")
-    Producer(broker, "transactions").init()
+    Producer(talk.broker, "transactions").init()
     for version in range(5):
         yield f"of a fenced producer, version {version}", sent(version=version)
-    producer = Producer(broker, "transactions").init()
+    producer = Producer(talk.broker, "transactions").init()
     yield "added by itself", sent(33, version=5)
     producer.producer_epoch -= 1
     yield "added by itself, fenced", sent(33, version=5)
 
 
-def _settled(broker: Broker) -> tuple[Any, ...]:
+def _settled(talk: Talk) -> tuple[Any, ...]:
     """Fetch the stable offsets, once the markers have arrived."""
     while True:
-        fetched = _fetched(broker, "transactions", [0], stable=True)
+        fetched = talk.fetched("transactions", [0], stable=True)
         if "UNSTABLE_OFFSET_COMMIT" not in repr(fetched):
             return fetched
-        broker.let_pass(20)
+        talk.broker.let_pass(20)
 
 
 # Where we answer otherwise on purpose, and why.

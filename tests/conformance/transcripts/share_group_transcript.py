@@ -7,7 +7,7 @@ ids that a broker makes.
 
 from typing import Any
 
-from tests.clients.asking import Broker, Told, one_partition, parts_of
+from tests.clients.asking import Broker, Told, one_partition, parts_of, since
 from tests.clients.share_requests import ERROR
 from tests.clients.streams_requests import StreamsTalk
 
@@ -29,11 +29,6 @@ def conversation(broker: Broker) -> Told:
 class GroupTalk(StreamsTalk):
     def let_pass(self) -> None:
         self.broker.let_pass(INTERVAL_MS)
-
-    def listed(self, version: int = 5, **filters: Any) -> Any:
-        shape = "error_code groups{group_id protocol_type group_state group_type:since_5}"
-        answer = self.ask("ListGroups", version, **filters)
-        return self.counts(answer, shape, since_5=lambda kind: kind if version >= 5 else None)
 
     def classic_join(self, version: int, group_id: str, member_id: str = "") -> Any:
         return self.ask(
@@ -63,8 +58,7 @@ class GroupTalk(StreamsTalk):
         yield "JoinGroup", self.classic_join(9, group_id, member_id)
         yield "SyncGroup", self.ask("SyncGroup", 5, "error_code", **member)
         yield "Heartbeat", self.ask("Heartbeat", 4, "error_code", **member)
-        left = {"group_id": group_id, "members": [{"member_id": member_id}]}
-        yield "LeaveGroup", self.ask("LeaveGroup", 5, "error_code members.error_code", **left)
+        yield "LeaveGroup", self.leave(group_id, (member_id, None), version=5)
         for version, who, epoch in ((8, member_id, 1), (9, member_id, 1), (9, "", -1)):
             fields = {"group_id": group_id, "member_id": who, "generation_id_or_member_epoch": epoch}
             yield f"OffsetCommit, version {version}, of {who!r} in {epoch}", self.commit(version, **fields)
@@ -74,19 +68,13 @@ class GroupTalk(StreamsTalk):
         for version in (5, 6):
             found = self.ask("DescribeGroups", version, groups=[group_id])
             shape = "groups.0(error_code error_message:since_6 group_state)"
-            shown = self.counts(found, shape, since_6=lambda text, version=version: text if version >= 6 else None)
+            shown = self.counts(found, shape, since_6=since(6, version))
             yield f"DescribeGroups, version {version}", shown
         yield "ConsumerGroupHeartbeat", self.consumer_join(group_id, member_id)
         for api, version in (("ConsumerGroupDescribe", 1), ("StreamsGroupDescribe", 0)):
             yield api, self.ask(api, version, f"groups.0({ERROR} group_state)", group_ids=[group_id])
 
-    def delete_topic(self, topic: str) -> None:
-        self.ask("DeleteTopics", 5, topic_names=[topic], timeout_ms=10_000)
-
-    def grow(self, topic: str, count: int) -> None:
-        self.ask("CreatePartitions", 3, topics=[(topic, count, None)], timeout_ms=10_000)
-
-    def delete_groups(self, *group_ids: str) -> Any:
+    def delete_each(self, *group_ids: str) -> Any:
         return self.ask("DeleteGroups", 2, "results{group_id error_code}", groups_names=group_ids)
 
 
@@ -303,8 +291,8 @@ def deleted(talk: GroupTalk) -> Told:
     yield "with offsets", talk.offsets("offsets")
     talk.beat("offsets", "m", -1)
     yield "when empty", talk.offsets("offsets")
-    yield "several", talk.delete_groups("full", "offsets", "left", "gone", "")
-    yield "again", talk.delete_groups("offsets", "left")
+    yield "several", talk.delete_each("full", "offsets", "left", "gone", "")
+    yield "again", talk.delete_each("offsets", "left")
     yield "described", (talk.group("full")[2], talk.group("offsets"), talk.group("left"))
     yield "no offsets", (talk.offsets("offsets"), talk.offsets("offsets", {"log": [0, 1]}))
     yield "made again", talk.join("offsets", "m", "log")

@@ -424,7 +424,7 @@ def kinds(talk: GroupTalk) -> Told:
 
 
 def ended(talk: GroupTalk) -> Told:
-    yield "deleted", talk.delete_groups("left", "two", "gone")
+    yield "deleted", talk.delete_each("left", "two", "gone")
     yield "described", talk.streams_group("left")[:3]
     for states in (["NotReady"], ["Assigning"], ["Reconciling"], ["Stable"], ["Empty"]):
         yield f"in {states}", [entry[0] for entry in talk.listed(types_filter=["streams"], states_filter=states)[1]]
