@@ -14,7 +14,7 @@ A shape says what counts of an answer:
     members(member_id member_epoch)      these of each row, in the order of the answer; of a structure, one tuple
     members{member_id member_epoch}      the same, sorted
     partitions{}                         the values, sorted
-    (group_state group_epoch)            a tuple of several values of the same row
+    (group_state group_epoch)            a tuple of several values of the same row; in [] a list of them
     topics/partitions{name error_code}   the rows in the rows as one list; a row has its outer row's fields, too
     members:len                          what a function of `WAYS`, or of the caller, makes of the value
 
@@ -42,7 +42,8 @@ Way = Callable[[Any], Any]
 WAYS: Mapping[str, Way] = {"bool": bool, "bytes": bytes, "int": int, "len": len, "list": list, "tuple": tuple}
 NO_ID = UUID(int=0)
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
-_TOKEN = re.compile(r"[\w./:]*[({]|[\w./:]+|[)}]")
+_TOKEN = re.compile(r"[\w./:]*[({\[]|[\w./:]+|[)}\]]")
+_ENDS = {"(": ")", "{": "}", "[": "]", "": ""}
 _PAUSE_MS, _PATIENCE = 50, 1_000
 
 
@@ -116,8 +117,8 @@ def batch(values: Sequence[bytes | None] | int = 1, at_ms: int = 1_700_000_000_0
 class _Part:
     paths: tuple[tuple[str, ...], ...]
     way: str
-    inner: tuple["_Part", ...] | None = None
-    is_sorted: bool = False
+    opened: str
+    inner: tuple["_Part", ...]
 
 
 @cache
@@ -134,11 +135,10 @@ def _parts(tokens: Iterator[str], end: str) -> tuple[_Part, ...]:
     for token in tokens:
         if token == end:
             break
-        text, opened = (token[:-1], token[-1]) if token[-1] in "({" else (token, "")
+        text, opened = (token[:-1], token[-1]) if token[-1] in _ENDS else (token, "")
         path, _, way = text.partition(":")
         paths = tuple(tuple(each.split(".")) for each in path.split("/")) if path else ()
-        inner = _parts(tokens, ")" if opened == "(" else "}") if opened else None
-        parts.append(_Part(paths, way, inner, opened == "{"))
+        parts.append(_Part(paths, way, opened, _parts(tokens, _ENDS[opened]) if opened else ()))
     return tuple(parts)
 
 
@@ -164,24 +164,29 @@ def _all(parts: tuple[_Part, ...], scope: tuple[Any, ...], ways: Mapping[str, Wa
 
 def _taken(part: _Part, scope: tuple[Any, ...], ways: Mapping[str, Way]) -> Any:
     if not part.paths:
-        return _all(part.inner or (), scope, ways)
+        return _inner(part, scope, ways)
     scopes = [scope]
     for path in part.paths[:-1]:
         scopes = [(row, *each) for each in scopes for row in _at(path, each) or ()]
     found = [(_at(part.paths[-1], each), each) for each in scopes]
     if len(part.paths) > 1:
         found = [(row, each) for rows, each in found for row in rows or ()]
-    elif part.inner is not None and isinstance(found[0][0], list | tuple):
+    elif part.opened and isinstance(found[0][0], list | tuple):
         found = [(row, scope) for row in found[0][0]]
     else:
         return _shown(part, *found[0], ways)
     rows = [_shown(part, *each, ways) for each in found]
-    return sorted(rows, key=_order) if part.is_sorted else rows
+    return sorted(rows, key=_order) if part.opened == "{" else rows
+
+
+def _inner(part: _Part, scope: tuple[Any, ...], ways: Mapping[str, Way]) -> Any:
+    found = _all(part.inner, scope, ways)
+    return list(found) if part.opened == "[" else found
 
 
 def _shown(part: _Part, value: Any, scope: tuple[Any, ...], ways: Mapping[str, Way]) -> Any:
     if part.inner:
-        return None if value is None else _all(part.inner, (value, *scope), ways)
+        return None if value is None else _inner(part, (value, *scope), ways)
     if part.way:
         return ways[part.way](value)
     if value is None or not part.paths[-1][-1].endswith("error_code"):

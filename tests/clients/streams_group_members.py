@@ -8,14 +8,13 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.streams_group_describe_request import StreamsGroupDescribeRequest
 from oncelog.protocol.generated.streams_group_heartbeat_request import (
     CopartitionGroup,
-    Endpoint,
     KeyValue,
-    StreamsGroupHeartbeatRequest,
     Subtopology,
     TaskIds,
     TopicInfo,
     Topology,
 )
+from tests.clients.asking import request
 from tests.clients.group_members import GROUP, REBALANCE_TIMEOUT_MS, TOPIC, Broker
 
 ASSIGNMENT_INTERVAL_MS = 1_000
@@ -51,8 +50,8 @@ class Streams:
     member_id: str = "one"
     group_id: str = GROUP
     process_id: str = ""
-    topology: Topology = field(default_factory=lambda: STATELESS)
-    endpoint: Endpoint | None = None
+    topology: Any = field(default_factory=lambda: STATELESS)
+    endpoint: Any = None
     rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS
     epoch: int = 0
     endpoint_epoch: int = -1
@@ -65,7 +64,7 @@ class Streams:
         """One StreamsGroupHeartbeat as it stands."""
         fields = {"member_epoch": self.epoch, "endpoint_information_epoch": self.endpoint_epoch, **fields}
         fields = {"group_id": self.group_id, "member_id": self.member_id, **fields}
-        self.last = self.broker.ask(StreamsGroupHeartbeatRequest(**fields), 0)
+        self.last = self.broker.ask(request("StreamsGroupHeartbeat", **fields), 0)
         return self.last
 
     def join(self, **fields: Any) -> ErrorCode:

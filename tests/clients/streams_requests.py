@@ -8,7 +8,7 @@ from tests.clients.asking import same
 from tests.clients.share_requests import ERROR, ShareTalk
 
 Tasks = Mapping[str, Sequence[int]]
-_TASKS = "active_tasks{0} standby_tasks{0} warmup_tasks{0}".replace("{0}", "{subtopology_id partitions{}}")
+TASKS = "active_tasks{0} standby_tasks{0} warmup_tasks{0}".replace("{0}", "{subtopology_id partitions{}}")
 _TOPICS = "(name partitions replication_factor topic_configs(key value))"
 
 
@@ -63,7 +63,7 @@ class StreamsTalk(ShareTalk):
         shape = (
             f"{ERROR} member_id:echoed member_epoch "
             "(heartbeat_interval_ms acceptable_recovery_lag task_offset_interval_ms) "
-            f"status(status_code status_detail) {_TASKS} "
+            f"status(status_code status_detail) {TASKS} "
             f"(endpoint_information_epoch partitions_by_user_endpoint{{{endpoints}}})"
         )
         told: tuple[Any, ...] = self.counts(answer, shape, echoed=same(member_id))
@@ -92,7 +92,7 @@ class StreamsTalk(ShareTalk):
             f"groups.0({ERROR} group_state group_epoch assignment_epoch "
             f"topology(epoch subtopologies(subtopology_id source_topics:list repartition_sink_topics:list {topics})) "
             "members{member_id member_epoch (instance_id rack_id client_id process_id topology_epoch) "
-            f"user_endpoint(host port) client_tags{{key value}} assignment({_TASKS}) target_assignment({_TASKS}) "
+            f"user_endpoint(host port) client_tags{{key value}} assignment({TASKS}) target_assignment({TASKS}) "
             "(task_offsets:len task_end_offsets:len is_classic)} authorized_operations)"
         )
         described: tuple[Any, ...] = self.ask("StreamsGroupDescribe", 0, shape, group_ids=[group_id], **fields)
