@@ -41,6 +41,7 @@ Told = Iterator[tuple[str, Any]]
 Way = Callable[[Any], Any]
 WAYS: Mapping[str, Way] = {"bool": bool, "bytes": bytes, "int": int, "len": len, "list": list, "tuple": tuple}
 NO_ID = UUID(int=0)
+AT_MS = 1_700_000_000_000
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 _TOKEN = re.compile(r"[\w./:]*[({\[]|[\w./:]+|[)}\]]")
 _ENDS = {"(": ")", "{": "}", "[": "]", "": ""}
@@ -104,10 +105,13 @@ def one_partition(name: str, index: int = 0, /, *, key: str = "name", **fields: 
     return [{key: name, "partitions": [{"partition_index": index, **fields}]}]
 
 
-def batch(values: Sequence[bytes | None] | int = 1, at_ms: int = 1_700_000_000_000, **identity: Any) -> bytes:
-    """A batch of these values, or of so many records."""
+def batch(
+    values: Sequence[bytes | tuple[bytes | None, bytes | None]] | int = 1, at_ms: int = AT_MS, **identity: Any
+) -> bytes:
+    """A batch of these values, of keys with values, or of so many records."""
     each = [b"value"] * values if isinstance(values, int) else values
-    return encode_batch([Record(index, at_ms, None, value) for index, value in enumerate(each)], **identity)
+    pairs = [(None, value) if isinstance(value, bytes) else value for value in each]
+    return encode_batch([Record(index, at_ms, key, value) for index, (key, value) in enumerate(pairs)], **identity)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

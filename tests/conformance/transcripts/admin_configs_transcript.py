@@ -4,25 +4,13 @@ Owns: the questions, and which part of an answer counts: codes and texts, values
 changed is asked for until it is seen, because Kafka's broker learns of it a moment after its controller.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS
-from oncelog.protocol.generated.alter_configs_request import AlterableConfig as AlterableConfigInFull
-from oncelog.protocol.generated.alter_configs_request import AlterConfigsRequest
-from oncelog.protocol.generated.alter_configs_request import AlterConfigsResource as AlterConfigsResourceInFull
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
-from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from oncelog.protocol.generated.incremental_alter_configs_request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from oncelog.protocol.generated.list_config_resources_request import ListConfigResourcesRequest
-from tests.clients.group_members import Broker
-from tests.conformance.transcripts.admin_topics_transcript import code, created, gone, topic
+from tests.clients.asking import Broker, Told, parts_of
+from tests.conformance.transcripts.admin_topics_transcript import TopicTalk, topic
 
-Told = Iterator[tuple[str, Any]]
 UNKNOWN, TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 0, 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 Change = tuple[str, int, str | None]
@@ -33,79 +21,64 @@ _KAFKAS = {name for name in BROKER_KEYS if not name.startswith("oncelog.")} - _N
 
 def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    created(broker, topic("settings"), topic("settings2"))
-    for part in (resources, node_ids, topics, brokers, security, groups, loggers, in_full, listed):
-        for name, answer in part(broker):
-            yield f"{part.__name__}: {name}", answer
+    talk = ConfigTalk(broker)
+    talk.created(topic("settings"), topic("settings2"))
+    yield from parts_of(talk, resources, node_ids, topics, brokers, security, groups, loggers, in_full, listed)
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
 
 
-def described(
-    broker: Broker, kind: int, name: str, keys: Sequence[str] | None = None, *, version: int = 4, synonyms: bool = True
-) -> Any:
-    """(code, text, entries) of one resource; the documentation is each project's own."""
-    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
-    answer = broker.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=synonyms), version).results[0]
-    entries = sorted(
-        (
-            entry.name,
-            entry.value,
-            entry.read_only,
-            entry.config_source,
-            entry.is_sensitive,
-            entry.config_type,
-            [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms],
-        )
-        for entry in answer.configs
-        if entry.name != "min.insync.replicas"  # Kafka sets it on all brokers by itself, because of ELR
-    )
-    return code(answer.error_code), answer.error_message, entries
+_REFUSED = "responses.0(error_code error_message)"
 
 
-def changed(
-    broker: Broker, kind: int, name: str, *changes: Change, version: int = 1, validate_only: bool = False
-) -> tuple[str, str | None]:
-    configs = [AlterableConfig(name=key, config_operation=operation, value=value) for key, operation, value in changes]
-    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-    answer = broker.ask(request, version).responses[0]
-    return code(answer.error_code), answer.error_message
+class ConfigTalk(TopicTalk):
+    def described(
+        self, kind: int, name: str, keys: Sequence[str] | None = None, *, version: int = 4, synonyms: bool = True
+    ) -> Any:
+        """(code, text, entries) of one resource; the documentation is each project's own."""
+        entry = "name value read_only config_source is_sensitive config_type synonyms(name value source)"
+        shape = f"results.0(error_code error_message configs{{{entry}}})"
+        asked = {"resources": [(kind, name, keys)], "include_synonyms": synonyms}
+        error, message, entries = self.ask("DescribeConfigs", version, shape, **asked)
+        # Kafka sets it on all brokers by itself, because of ELR.
+        return error, message, [entry for entry in entries if entry[0] != "min.insync.replicas"]
 
+    def changed(
+        self, kind: int, name: str, *changes: Change, version: int = 1, validate_only: bool = False
+    ) -> tuple[str, str | None]:
+        fields = {"resources": [(kind, name, changes)], "validate_only": validate_only}
+        answer: tuple[str, str | None] = self.ask("IncrementalAlterConfigs", version, _REFUSED, **fields)
+        return answer
 
-def tried(broker: Broker, kind: int, name: str, *changes: Change) -> tuple[str, str | None]:
-    return changed(broker, kind, name, *changes, validate_only=True)
+    def tried(self, kind: int, name: str, *changes: Change) -> tuple[str, str | None]:
+        return self.changed(kind, name, *changes, validate_only=True)
 
+    def replaced(
+        self, kind: int, name: str, *values: tuple[str, str | None], version: int = 2, validate_only: bool = False
+    ) -> tuple[str, str | None]:
+        fields = {"resources": [(kind, name, values)], "validate_only": validate_only}
+        answer: tuple[str, str | None] = self.ask("AlterConfigs", version, _REFUSED, **fields)
+        return answer
 
-def replaced(
-    broker: Broker, kind: int, name: str, *values: tuple[str, str | None], version: int = 2, validate_only: bool = False
-) -> tuple[str, str | None]:
-    configs = [AlterableConfigInFull(name=key, value=value) for key, value in values]
-    resource = AlterConfigsResourceInFull(resource_type=kind, resource_name=name, configs=configs)
-    answer = broker.ask(AlterConfigsRequest(resources=[resource], validate_only=validate_only), version).responses[0]
-    return code(answer.error_code), answer.error_message
+    def value(self, kind: int, name: str, key: str) -> Any:
+        entries = self.described(kind, name, [key])[2]
+        return entries[0][1:] if entries else None
 
-
-def value(broker: Broker, kind: int, name: str, key: str) -> Any:
-    entries = described(broker, kind, name, [key])[2]
-    return entries[0][1:] if entries else None
-
-
-def settled(broker: Broker, kind: int, name: str, key: str, expected: str | None) -> Any:
-    """The setting once it has that value, or what it has after a while."""
-    for _ in range(_PATIENCE):
-        found = value(broker, kind, name, key)
-        if (found[0] if found else None) == expected:
-            break
-        broker.let_pass(50)
-    return found
+    def settled(self, kind: int, name: str, key: str, expected: str | None) -> Any:
+        """The setting once it has that value, or what it has after a while."""
+        for _ in range(_PATIENCE):
+            found = self.value(kind, name, key)
+            if (found[0] if found else None) == expected:
+                break
+            self.broker.let_pass(50)
+        return found
 
 
 # --- the parts --------------------------------------------------------------------------------------------------------
 
 
-def resources(broker: Broker) -> Told:
+def resources(talk: ConfigTalk) -> Told:
     asked = [
         (TOPIC, "settings"),
         (TOPIC, "nowhere"),
@@ -129,30 +102,30 @@ def resources(broker: Broker) -> Told:
     for kind, name in asked:
         for version in (1, 4):
             keys = [] if kind == TOPIC else ["consumer.session.timeout.ms", "interval.ms", "num.partitions", "root"]
-            yield f"describe {kind} {name!r}, version {version}", described(broker, kind, name, keys, version=version)
-    yield "change of client metrics", tried(broker, CLIENT_METRICS, "subscription", ("interval.ms", SET, "1000"))
+            yield f"describe {kind} {name!r}, version {version}", talk.described(kind, name, keys, version=version)
+    yield "change of client metrics", talk.tried(CLIENT_METRICS, "subscription", ("interval.ms", SET, "1000"))
     keys = ["retention.ms", "no.such.key", "retention.ms"]
-    yield "named settings", described(broker, TOPIC, "settings", keys)
-    yield "without synonyms", described(broker, TOPIC, "settings", ["retention.ms"], synonyms=False)
+    yield "named settings", talk.described(TOPIC, "settings", keys)
+    yield "without synonyms", talk.described(TOPIC, "settings", ["retention.ms"], synonyms=False)
     for kind, name in asked:
         if kind == CLIENT_METRICS:
             continue
-        yield f"change {kind} {name!r}", tried(broker, kind, name, ("no.such.key", SET, "1"))
+        yield f"change {kind} {name!r}", talk.tried(kind, name, ("no.such.key", SET, "1"))
         if (kind, name) != (BROKER, ""):  # Kafka insists on min.insync.replicas there, because of ELR
-            yield f"replace {kind} {name!r}", replaced(broker, kind, name, ("no.such.key", "1"), validate_only=True)
-        yield f"no change {kind} {name!r}", tried(broker, kind, name)
+            yield f"replace {kind} {name!r}", talk.replaced(kind, name, ("no.such.key", "1"), validate_only=True)
+        yield f"no change {kind} {name!r}", talk.tried(kind, name)
 
 
-def node_ids(broker: Broker) -> Told:
+def node_ids(talk: ConfigTalk) -> Told:
     """Texts that are or are not a number to Java's Integer.parseInt. Our message cuts long texts short, so only their
     beginnings count.
     """
     for text in ("+1", "01", "-1", "+-1", "-", "+", " 1", "1_0", "\u0661", "2147483648", "1" * 5_000):
         name = f"{text[:12]}, {len(text)} long" if len(text) > 12 else repr(text)
         for kind in (BROKER, LOGGER):
-            yield f"describe {kind} {name}", _begin(described(broker, kind, text, ["num.io.threads"]))
-            yield f"change {kind} {name}", _begin(tried(broker, kind, text, ("no.such.key", DELETE, None)))
-        answer = replaced(broker, BROKER, text, ("no.such.key", "1"), validate_only=True)
+            yield f"describe {kind} {name}", _begin(talk.described(kind, text, ["num.io.threads"]))
+            yield f"change {kind} {name}", _begin(talk.tried(kind, text, ("no.such.key", DELETE, None)))
+        answer = talk.replaced(BROKER, text, ("no.such.key", "1"), validate_only=True)
         yield f"replace {name}", _begin(answer)
 
 
@@ -160,7 +133,7 @@ def _begin(answer: Sequence[Any]) -> tuple[str, str]:
     return answer[0], (answer[1] or "")[:200]
 
 
-def topics(broker: Broker) -> Told:
+def topics(talk: ConfigTalk) -> Told:
     changes: tuple[tuple[Change, ...], ...] = (
         (("retention.ms", SET, None),),
         (("retention.ms", SET, ""),),
@@ -189,17 +162,17 @@ def topics(broker: Broker) -> Told:
         (("leader.replication.throttled.replicas", SET, "bogus"),),
     )
     for change in changes:
-        yield f"tried {change}", tried(broker, TOPIC, "settings", *change)
+        yield f"tried {change}", talk.tried(TOPIC, "settings", *change)
     for version in (0, 1):
         yield (
             f"tried, version {version}",
-            changed(broker, TOPIC, "settings", ("retention.ms", SET, "5"), version=version, validate_only=True),
+            talk.changed(TOPIC, "settings", ("retention.ms", SET, "5"), version=version, validate_only=True),
         )
-    yield "nothing was changed", value(broker, TOPIC, "settings", "retention.ms")
+    yield "nothing was changed", talk.value(TOPIC, "settings", "retention.ms")
 
     def done(key: str, operation: int, text: str | None, expected: str) -> Any:
-        answer = changed(broker, TOPIC, "settings", (key, operation, text))
-        return answer, settled(broker, TOPIC, "settings", key, expected)
+        answer = talk.changed(TOPIC, "settings", (key, operation, text))
+        return answer, talk.settled(TOPIC, "settings", key, expected)
 
     yield "set", done("retention.ms", SET, "5000", "5000")
     yield "set with spaces", done("retention.ms", SET, " 7000 ", " 7000 ")
@@ -210,17 +183,10 @@ def topics(broker: Broker) -> Told:
     yield "deleted", done("cleanup.policy", DELETE, None, "delete")
     yield "upper case", done("preallocate", SET, "TRUE", "TRUE")
     yield "throttled", done("leader.replication.throttled.replicas", APPEND, "0:1", "0:1")
-    yield "all", described(broker, TOPIC, "settings")
-    two = [
-        AlterConfigsResource(resource_type=TOPIC, resource_name="settings", configs=[]),
-        AlterConfigsResource(resource_type=TOPIC, resource_name="settings", configs=[]),
-        AlterConfigsResource(resource_type=TOPIC, resource_name="settings2", configs=[]),
-    ]
-    answer = broker.ask(IncrementalAlterConfigsRequest(resources=two, validate_only=True), 1)
-    yield (
-        "one resource twice",
-        [(entry.resource_name, code(entry.error_code), entry.error_message) for entry in answer.responses],
-    )
+    yield "all", talk.described(TOPIC, "settings")
+    twice = {"resources": [(TOPIC, name) for name in ("settings", "settings", "settings2")], "validate_only": True}
+    shape = "responses(resource_name error_code error_message)"
+    yield "one resource twice", talk.ask("IncrementalAlterConfigs", 1, shape, **twice)
 
 
 # What a running Kafka lets change, and some that it does not.
@@ -357,10 +323,10 @@ _SECURITY = {
 """Every such setting of Kafka, with its default or something of its type."""
 
 
-def brokers(broker: Broker) -> Told:
+def brokers(talk: ConfigTalk) -> Told:
     for key, text in _BROKER_CHANGES:
         for name in ("", "1"):
-            yield f"tried {key}={text} on {name!r}", tried(broker, BROKER, name, (key, SET, text))
+            yield f"tried {key}={text} on {name!r}", talk.tried(BROKER, name, (key, SET, text))
     for change in (
         ("log.retention.ms", SET, None),
         ("log.retention.ms", DELETE, None),
@@ -370,49 +336,49 @@ def brokers(broker: Broker) -> Told:
         ("no.such.key", DELETE, None),
         ("node.id", DELETE, None),
     ):
-        yield f"tried {change}", tried(broker, BROKER, "1", change)
+        yield f"tried {change}", talk.tried(BROKER, "1", change)
 
     def done(name: str, key: str, operation: int, text: str | None, expected: str | None) -> Any:
-        answer = changed(broker, BROKER, name, (key, operation, text))
-        return answer, settled(broker, BROKER, "1", key, expected)
+        answer = talk.changed(BROKER, name, (key, operation, text))
+        return answer, talk.settled(BROKER, "1", key, expected)
 
     yield "cluster-wide", done("", "log.retention.ms", SET, "100000", "100000")
-    yield "the topic follows", value(broker, TOPIC, "settings2", "retention.ms")
+    yield "the topic follows", talk.value(TOPIC, "settings2", "retention.ms")
     yield "this broker's", done("1", "log.retention.ms", SET, "200000", "200000")
-    yield "the topic follows it", value(broker, TOPIC, "settings2", "retention.ms")
-    yield "the cluster's own", described(broker, BROKER, "")
-    yield "of this broker, by name", described(broker, BROKER, "1", ["log.retention.ms", "num.partitions"])
-    yield "of the cluster, by name", described(broker, BROKER, "", ["log.retention.ms", "num.partitions"])
+    yield "the topic follows it", talk.value(TOPIC, "settings2", "retention.ms")
+    yield "the cluster's own", talk.described(BROKER, "")
+    yield "of this broker, by name", talk.described(BROKER, "1", ["log.retention.ms", "num.partitions"])
+    yield "of the cluster, by name", talk.described(BROKER, "", ["log.retention.ms", "num.partitions"])
     yield "this broker's goes", done("1", "log.retention.ms", DELETE, None, "100000")
     yield "the cluster's goes", done("", "log.retention.ms", DELETE, None, None)
-    yield "the cluster's again", described(broker, BROKER, "")
+    yield "the cluster's again", talk.described(BROKER, "")
     yield "message.max.bytes", done("", "message.max.bytes", SET, "2000000", "2000000")
-    yield "the topic's max.message.bytes", value(broker, TOPIC, "settings2", "max.message.bytes")
+    yield "the topic's max.message.bytes", talk.value(TOPIC, "settings2", "max.message.bytes")
     yield "message.max.bytes goes", done("", "message.max.bytes", DELETE, None, "1048588")
-    yield "an unknown key is kept", changed(broker, BROKER, "", ("no.such.key", SET, "5"))
-    while not described(broker, BROKER, "", ["no.such.key"])[2]:
-        broker.let_pass(50)
+    yield "an unknown key is kept", talk.changed(BROKER, "", ("no.such.key", SET, "5"))
+    while not talk.described(BROKER, "", ["no.such.key"])[2]:
+        talk.broker.let_pass(50)
     for name in ("", "1"):
-        yield f"and shown on {name!r}", described(broker, BROKER, name, ["no.such.key"])
-    yield "and goes", changed(broker, BROKER, "", ("no.such.key", DELETE, None))
-    for entry in described(broker, BROKER, "1")[2]:
+        yield f"and shown on {name!r}", talk.described(BROKER, name, ["no.such.key"])
+    yield "and goes", talk.changed(BROKER, "", ("no.such.key", DELETE, None))
+    for entry in talk.described(BROKER, "1")[2]:
         # What is listened on does not change while this broker runs.
         if entry[0] in _KAFKAS and entry[0] not in ("listeners", "listener.security.protocol.map"):
             yield f"whether {entry[0]} is read-only, sensitive, and its type", (entry[2], entry[4], entry[5])
 
 
-def security(broker: Broker) -> Told:
+def security(talk: ConfigTalk) -> Told:
     """Kafka lets ssl. and sasl. settings change for one broker, the stores of keys only for one listener."""
     for key, text in _SECURITY.items():
         for name in ("", "1"):
             for prefix in ("", "listener.name.plaintext.", "listener.name.elsewhere."):
-                yield f"tried {prefix}{key} on {name!r}", tried(broker, BROKER, name, (prefix + key, SET, text))
-        yield f"deleted {key}", tried(broker, BROKER, "1", (key, DELETE, None))
+                yield f"tried {prefix}{key} on {name!r}", talk.tried(BROKER, name, (prefix + key, SET, text))
+        yield f"deleted {key}", talk.tried(BROKER, "1", (key, DELETE, None))
     both = (("ssl.key.password", SET, "a"), ("num.partitions", SET, "1"), ("ssl.keystore.key", SET, "b"))
-    yield "several at once", tried(broker, BROKER, "1", *both)
+    yield "several at once", talk.tried(BROKER, "1", *both)
 
 
-def groups(broker: Broker) -> Told:
+def groups(talk: ConfigTalk) -> Told:
     for name in ("settings-group", ""):
         for key, text in (
             ("consumer.session.timeout.ms", "50000"),
@@ -427,20 +393,20 @@ def groups(broker: Broker) -> Told:
             ("no.such.key", "1"),
             ("retention.ms", "1"),
         ):
-            yield f"tried {key}={text} on {name!r}", tried(broker, GROUP, name, (key, SET, text))
+            yield f"tried {key}={text} on {name!r}", talk.tried(GROUP, name, (key, SET, text))
     both = (("consumer.session.timeout.ms", SET, "45000"), ("consumer.heartbeat.interval.ms", SET, "15000"))
-    yield "both", tried(broker, GROUP, "settings-group", *both)
+    yield "both", talk.tried(GROUP, "settings-group", *both)
     keys = ["consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"]
-    yield "unset", described(broker, GROUP, "settings-group", keys)
-    answer = changed(broker, GROUP, "settings-group", ("consumer.session.timeout.ms", SET, "50000"))
-    yield "set", (answer, settled(broker, GROUP, "settings-group", "consumer.session.timeout.ms", "50000"))
-    answer = changed(broker, GROUP, "settings-group", ("consumer.session.timeout.ms", DELETE, None))
-    yield "deleted", (answer, settled(broker, GROUP, "settings-group", "consumer.session.timeout.ms", "45000"))
-    answer = changed(broker, GROUP, "settings-group", ("consumer.heartbeat.interval.ms", SET, "7000"))
-    yield "kept", (answer, settled(broker, GROUP, "settings-group", "consumer.heartbeat.interval.ms", "7000"))
+    yield "unset", talk.described(GROUP, "settings-group", keys)
+    answer = talk.changed(GROUP, "settings-group", ("consumer.session.timeout.ms", SET, "50000"))
+    yield "set", (answer, talk.settled(GROUP, "settings-group", "consumer.session.timeout.ms", "50000"))
+    answer = talk.changed(GROUP, "settings-group", ("consumer.session.timeout.ms", DELETE, None))
+    yield "deleted", (answer, talk.settled(GROUP, "settings-group", "consumer.session.timeout.ms", "45000"))
+    answer = talk.changed(GROUP, "settings-group", ("consumer.heartbeat.interval.ms", SET, "7000"))
+    yield "kept", (answer, talk.settled(GROUP, "settings-group", "consumer.heartbeat.interval.ms", "7000"))
 
 
-def loggers(broker: Broker) -> Told:
+def loggers(talk: ConfigTalk) -> Told:
     for change in (
         ("no.such.Logger", SET, "DEBUG"),
         ("root", SET, "LOUD"),
@@ -451,48 +417,45 @@ def loggers(broker: Broker) -> Told:
         ("root", SUBTRACT, "DEBUG"),
         ("no.such.Logger", DELETE, None),
     ):
-        yield f"tried {change}", tried(broker, LOGGER, "1", change)
-    yield "set", changed(broker, LOGGER, "1", ("root", SET, "WARN"))
-    found = described(broker, LOGGER, "1", ["root"])
+        yield f"tried {change}", talk.tried(LOGGER, "1", change)
+    yield "set", talk.changed(LOGGER, "1", ("root", SET, "WARN"))
+    found = talk.described(LOGGER, "1", ["root"])
     yield "shown", found
-    yield "replaced", replaced(broker, LOGGER, "1", ("root", "INFO"))
+    yield "replaced", talk.replaced(LOGGER, "1", ("root", "INFO"))
 
 
-def in_full(broker: Broker) -> Told:
-    changed(broker, TOPIC, "settings2", ("retention.ms", SET, "1000"), ("segment.ms", SET, "2000"))
-    settled(broker, TOPIC, "settings2", "segment.ms", "2000")
+def in_full(talk: ConfigTalk) -> Told:
+    talk.changed(TOPIC, "settings2", ("retention.ms", SET, "1000"), ("segment.ms", SET, "2000"))
+    talk.settled(TOPIC, "settings2", "segment.ms", "2000")
     for text in ("5", None, "", "soon", "-2"):
         yield (
             f"tried retention.ms={text}",
-            replaced(broker, TOPIC, "settings2", ("retention.ms", text), validate_only=True),
+            talk.replaced(TOPIC, "settings2", ("retention.ms", text), validate_only=True),
         )
     doubled = (("retention.ms", "5"), ("retention.ms", "6"))
-    yield "tried one key twice", replaced(broker, TOPIC, "settings2", *doubled, validate_only=True)
+    yield "tried one key twice", talk.replaced(TOPIC, "settings2", *doubled, validate_only=True)
     for version in range(3):
         yield (
             f"tried, version {version}",
-            replaced(broker, TOPIC, "settings2", ("retention.ms", "5"), version=version, validate_only=True),
+            talk.replaced(TOPIC, "settings2", ("retention.ms", "5"), version=version, validate_only=True),
         )
-    answer = replaced(broker, TOPIC, "settings2", ("retention.ms", "3000"))
-    yield "replaced", (answer, settled(broker, TOPIC, "settings2", "retention.ms", "3000"))
-    yield "the other is gone", value(broker, TOPIC, "settings2", "segment.ms")
-    answer = replaced(broker, TOPIC, "settings2")
-    yield "emptied", (answer, settled(broker, TOPIC, "settings2", "retention.ms", "604800000"))
-    yield "read-only", replaced(broker, BROKER, "1", ("node.id", "5"))
-    answer = replaced(broker, BROKER, "1", ("log.retention.ms", "70000"))
-    yield "of this broker", (answer, settled(broker, BROKER, "1", "log.retention.ms", "70000"))
-    answer = replaced(broker, BROKER, "1")
-    yield "of this broker, emptied", (answer, settled(broker, BROKER, "1", "log.retention.ms", None))
+    answer = talk.replaced(TOPIC, "settings2", ("retention.ms", "3000"))
+    yield "replaced", (answer, talk.settled(TOPIC, "settings2", "retention.ms", "3000"))
+    yield "the other is gone", talk.value(TOPIC, "settings2", "segment.ms")
+    answer = talk.replaced(TOPIC, "settings2")
+    yield "emptied", (answer, talk.settled(TOPIC, "settings2", "retention.ms", "604800000"))
+    yield "read-only", talk.replaced(BROKER, "1", ("node.id", "5"))
+    answer = talk.replaced(BROKER, "1", ("log.retention.ms", "70000"))
+    yield "of this broker", (answer, talk.settled(BROKER, "1", "log.retention.ms", "70000"))
+    answer = talk.replaced(BROKER, "1")
+    yield "of this broker, emptied", (answer, talk.settled(BROKER, "1", "log.retention.ms", None))
 
 
-def listed(broker: Broker) -> Told:
+def listed(talk: ConfigTalk) -> Told:
     def asked(kinds: Sequence[int], version: int) -> Any:
-        answer = broker.ask(ListConfigResourcesRequest(resource_types=kinds), version)
-        return code(answer.error_code), sorted(
-            (entry.resource_type, entry.resource_name)
-            for entry in answer.config_resources
-            if not entry.resource_name.startswith("__")
-        )
+        shape = "error_code config_resources{resource_type resource_name}"
+        error, found = talk.ask("ListConfigResources", version, shape, resource_types=kinds)
+        return error, [each for each in found if not each[1].startswith("__")]
 
     yield "version 0", asked([], 0)
     for kinds in (
@@ -508,15 +471,14 @@ def listed(broker: Broker) -> Told:
         [TOPIC, 99],
     ):
         yield f"{kinds}", asked(kinds, 1)
-    changed(broker, GROUP, "settings-group", ("consumer.heartbeat.interval.ms", DELETE, None))
-    settled(broker, GROUP, "settings-group", "consumer.heartbeat.interval.ms", "5000")
+    talk.changed(GROUP, "settings-group", ("consumer.heartbeat.interval.ms", DELETE, None))
+    talk.settled(GROUP, "settings-group", "consumer.heartbeat.interval.ms", "5000")
     yield "once all is deleted", asked([GROUP, CLIENT_METRICS], 1)
-    broker.ask(DeleteTopicsRequest(topic_names=["settings"], timeout_ms=10_000), 5)
-    gone(broker, "settings")
+    talk.delete("settings")
     yield "once a topic is deleted", asked([TOPIC], 1)
     yield (
         "its settings are gone with it",
-        (created(broker, topic("settings")), value(broker, TOPIC, "settings", "retention.ms")),
+        (talk.created(topic("settings")), talk.value(TOPIC, "settings", "retention.ms")),
     )
 
 

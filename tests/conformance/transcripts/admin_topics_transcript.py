@@ -4,155 +4,119 @@ Owns: the questions, and which part of an answer counts: codes and texts, no ids
 moment after its controller, so a question about what was just changed is asked once that is seen.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
-from oncelog.protocol.generated.create_partitions_request import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from oncelog.protocol.generated.create_topics_request import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from oncelog.protocol.generated.delete_records_request import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from oncelog.protocol.generated.describe_topic_partitions_request import (
-    Cursor,
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
-)
-from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from oncelog.protocol.records.batch import encode_batch
-from oncelog.protocol.records.record import Record
-from tests.clients.group_members import Broker
+from tests.clients.asking import NO_ID, Asker, Broker, Told, batch, one_partition, parts_of, same, settings
 
-Told = Iterator[tuple[str, Any]]
-NO_ID = UUID(int=0)
 _FEATURE = "transaction.version"
+_SOFTWARE = {"client_software_name": "test", "client_software_version": "1"}
 UNKNOWN_ID = UUID("11111111-2222-3333-4444-555555555555")
 
 
 def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    for part in (names, sizes, configs, deletions, partitions, records, descriptions, features):
-        for name, answer in part(broker):
-            yield f"{part.__name__}: {name}", answer
-
-
-def code(number: int) -> str:
-    return ErrorCode(number).name
+    yield from parts_of(
+        TopicTalk(broker), names, sizes, configs, deletions, partitions, records, descriptions, features
+    )
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
 
-
-def topic(name: str, num_partitions: int = 1, replication_factor: int = 1, **config: str | None) -> CreatableTopic:
-    configs = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in config.items()]
-    return CreatableTopic(
-        name=name, num_partitions=num_partitions, replication_factor=replication_factor, configs=configs
-    )
+_ERROR = "name error_code error_message"
 
 
-def assigned(name: str, *assignments: tuple[int, Sequence[int]], **sizes: int) -> CreatableTopic:
-    placed = [CreatableReplicaAssignment(partition_index=index, broker_ids=ids) for index, ids in assignments]
-    return CreatableTopic(
-        name=name,
-        num_partitions=sizes.get("num_partitions", -1),
-        replication_factor=sizes.get("replication_factor", -1),
-        assignments=placed,
-    )
+def topic(name: str, num_partitions: int = 1, replication_factor: int = 1, **config: str | None) -> dict[str, Any]:
+    sizes = {"num_partitions": num_partitions, "replication_factor": replication_factor}
+    return {"name": name, **sizes, "configs": settings(config)}
 
 
-def created(broker: Broker, *topics: CreatableTopic, version: int = 7, validate_only: bool = False) -> list[Any]:
-    request = CreateTopicsRequest(topics=topics, timeout_ms=10_000, validate_only=validate_only)
-    answer = broker.ask(request, version)
-    told = sorted((entry.name, code(entry.error_code), entry.error_message) for entry in answer.topics)
-    for name, error, _ in told:
-        if error == "NONE" and not validate_only:
-            seen(broker, name)
-    return told
+def assigned(name: str, *assignments: tuple[int, Sequence[int]], **sizes: int) -> dict[str, Any]:
+    return {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": assignments, **sizes}
 
 
-def metadata(broker: Broker, *names: str, version: int = 12) -> list[Any]:
-    wanted = [MetadataRequestTopic(name=name) for name in names]
-    answer = broker.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), version)
-    return [
-        (code(entry.error_code), entry.name, entry.topic_id != NO_ID, entry.is_internal, len(entry.partitions))
-        for entry in answer.topics
-    ]
+class TopicTalk(Asker):
+    def created(self, *topics: dict[str, Any], version: int = 7, validate_only: bool = False) -> Any:
+        fields = {"topics": topics, "timeout_ms": 10_000, "validate_only": validate_only}
+        told = self.ask("CreateTopics", version, f"topics{{{_ERROR}}}", **fields)
+        for name, error, _ in told:
+            if error == "NONE" and not validate_only:
+                self.seen(name)
+        return told
+
+    def tried(self, *topics: dict[str, Any], version: int = 7) -> Any:
+        return self.created(*topics, version=version, validate_only=True)
+
+    def metadata(self, *names: str, version: int = 12) -> Any:
+        asked = {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}
+        answer = self.ask("Metadata", version, **asked)
+        shape = "topics(error_code name topic_id:has_id is_internal partitions:len)"
+        return self.counts(answer, shape, has_id=_has_id)
+
+    def seen(self, name: str, partition_count: int | None = None) -> None:
+        """Waits until the broker knows the topic (with so many partitions)."""
+        while True:
+            ((error, *_, count),) = self.metadata(name)
+            if error == "NONE" and partition_count in (None, count):
+                return
+            self.broker.let_pass(50)
+
+    def gone(self, name: str) -> None:
+        while self.metadata(name)[0][0] == "NONE":
+            self.broker.let_pass(50)
+
+    def delete(self, name: str) -> None:
+        """Delete a topic, and wait until the broker has forgotten it."""
+        self.ask("DeleteTopics", 5, topic_names=[name], timeout_ms=10_000)
+        self.gone(name)
+
+    def id_of(self, name: str) -> UUID:
+        asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+        topic_id: UUID = self.ask("Metadata", 12, "topics.0.topic_id", **asked)
+        return topic_id
+
+    def produced(self, name: str, count: int) -> None:
+        for number in range(count):
+            data = [{"index": 0, "records": batch([(b"key", b"value")], number)}]
+            asked = {"acks": -1, "timeout_ms": 5_000, "topic_data": [{"name": name, "partition_data": data}]}
+            shape = "responses.0.partition_responses.0.error_code"
+            self.until(lambda error: error == "NONE", "Produce", 8, shape, **asked)
 
 
-def seen(broker: Broker, name: str, partition_count: int | None = None) -> None:
-    """Waits until the broker knows the topic (with so many partitions)."""
-    while True:
-        ((error, *_, count),) = metadata(broker, name)
-        if error == "NONE" and partition_count in (None, count):
-            return
-        broker.let_pass(50)
-
-
-def gone(broker: Broker, name: str) -> None:
-    while metadata(broker, name)[0][0] == "NONE":
-        broker.let_pass(50)
-
-
-def id_of(broker: Broker, name: str) -> UUID:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
-    topic_id: UUID = broker.ask(request, 12).topics[0].topic_id
-    return topic_id
-
-
-def produced(broker: Broker, name: str, count: int) -> None:
-    for number in range(count):
-        batch = memoryview(encode_batch([Record(0, number, b"key", b"value")]))
-        data = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=batch)])
-        request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data])
-        while broker.ask(request, 8).responses[0].partition_responses[0].error_code:
-            broker.let_pass(50)
+def _has_id(topic_id: UUID) -> bool:
+    return topic_id != NO_ID
 
 
 # --- the parts --------------------------------------------------------------------------------------------------------
 
 
-def names(broker: Broker) -> Told:
-    yield "made", created(broker, topic("first.topic"))
+def names(talk: TopicTalk) -> Told:
+    yield "made", talk.created(topic("first.topic"))
     for name in ("", ".", "..", "x" * 249, "x" * 250, "with space", "umläut", "sla/sh", "first.topic", "first_topic"):
-        yield f"named {name[:12]!r} ({len(name)})", created(broker, topic(name))
-    yield "twice in one request", created(broker, topic("twice"), topic("twice"), topic("once"))
-    yield "colliding in one request", created(broker, topic("col.lide"), topic("col_lide"))
-    yield "an internal one", created(broker, topic("__consumer_offsets"))
-    yield "another internal one", created(broker, topic("__transaction_state", 3))
-    yield "the metadata log", created(broker, topic("__cluster_metadata"))
-    yield "two underscores", created(broker, topic("__anything"))
-    yield "only tried", created(broker, topic("tried"), validate_only=True)
-    yield "only tried, exists", created(broker, topic("once"), topic(""), validate_only=True)
-    yield "none", created(broker)
+        yield f"named {name[:12]!r} ({len(name)})", talk.created(topic(name))
+    yield "twice in one request", talk.created(topic("twice"), topic("twice"), topic("once"))
+    yield "colliding in one request", talk.created(topic("col.lide"), topic("col_lide"))
+    yield "an internal one", talk.created(topic("__consumer_offsets"))
+    yield "another internal one", talk.created(topic("__transaction_state", 3))
+    yield "the metadata log", talk.created(topic("__cluster_metadata"))
+    yield "two underscores", talk.created(topic("__anything"))
+    yield "only tried", talk.tried(topic("tried"))
+    yield "only tried, exists", talk.tried(topic("once"), topic(""))
+    yield "none", talk.created()
     for version in range(2, 8):
-        yield f"exists, version {version}", created(broker, topic("once"), version=version)
+        yield f"exists, version {version}", talk.created(topic("once"), version=version)
 
 
-def sizes(broker: Broker) -> Told:
+def sizes(talk: TopicTalk) -> Told:
     for count in (0, -1, -2, 10_001, 2_147_483_647):
         for version in (3, 7):
-            told = created(broker, topic("sized", count), version=version, validate_only=True)
+            told = talk.tried(topic("sized", count), version=version)
             yield f"{count} partitions, version {version}", told
-    yield "too many in one request", created(broker, topic("many", 9_000), topic("more", 9_000), validate_only=True)
+    yield "too many in one request", talk.tried(topic("many", 9_000), topic("more", 9_000))
     for factor in (0, -1, -2, 2, 3, 32767):
-        yield f"replication factor {factor}", created(broker, topic("sized", 1, factor), validate_only=True)
-    yield "both wrong", created(broker, topic("sized", 0, 0), validate_only=True)
+        yield f"replication factor {factor}", talk.tried(topic("sized", 1, factor))
+    yield "both wrong", talk.tried(topic("sized", 0, 0))
     for name, wanted in (
         ("one partition", assigned("placed", (0, [1]))),
         ("two partitions", assigned("placed", (0, [1]), (1, [1]))),
@@ -169,10 +133,10 @@ def sizes(broker: Broker) -> Told:
         ("a negative partition", assigned("placed", (-1, [1]))),
         ("unequal", assigned("placed", (0, [1]), (1, [1, 7]))),
     ):
-        yield f"assigned: {name}", created(broker, wanted, validate_only=True)
+        yield f"assigned: {name}", talk.tried(wanted)
 
 
-def configs(broker: Broker) -> Told:
+def configs(talk: TopicTalk) -> Told:
     for key, value in (
         ("no.such.key", "1"),
         ("retention.ms", None),
@@ -209,40 +173,26 @@ def configs(broker: Broker) -> Told:
         ("internal.segment.bytes", "1000"),
         ("Retention.Ms", "5"),
     ):
-        wanted = CreatableTopic(
-            name="set",
-            num_partitions=1,
-            replication_factor=1,
-            configs=[CreatableTopicConfig(name=key, value=value)],
-        )
-        yield f"{key}={value}", created(broker, wanted, validate_only=True)
-    yield "setting and size wrong", created(broker, topic("set", 0, no_such_key="1"), validate_only=True)
-    yield "name and setting wrong", created(broker, topic("a b", no_such_key="1"), validate_only=True)
+        wanted = {**topic("set"), "configs": [(key, value)]}
+        yield f"{key}={value}", talk.tried(wanted)
+    yield "setting and size wrong", talk.tried(topic("set", 0, no_such_key="1"))
+    yield "name and setting wrong", talk.tried(topic("a b", no_such_key="1"))
     lags = topic("set", min_compaction_lag_ms="10", max_compaction_lag_ms="5")
-    yield "lags that contradict", created(broker, lags, validate_only=True)
+    yield "lags that contradict", talk.tried(lags)
     local = topic("set", retention_ms="5", local_retention_ms="10")
-    yield "local retention beyond retention", created(broker, local, validate_only=True)
-    two = [CreatableTopicConfig(name="retention.ms", value=value) for value in ("5", "6")]
-    doubled = CreatableTopic(name="set", num_partitions=1, replication_factor=1, configs=two)
-    yield "one key twice", created(broker, doubled, validate_only=True)
+    yield "local retention beyond retention", talk.tried(local)
+    doubled = {**topic("set"), "configs": [("retention.ms", "5"), ("retention.ms", "6")]}
+    yield "one key twice", talk.tried(doubled)
 
 
-def deletions(broker: Broker) -> Told:
-    def deleted(*states: tuple[str | None, UUID], version: int = 6) -> list[Any]:
-        topics = [DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in states]
-        request = DeleteTopicsRequest(
-            topics=topics, topic_names=[name for name, _ in states if name is not None], timeout_ms=10_000
-        )
-        return sorted(
-            (
-                (entry.name, code(entry.error_code), entry.error_message)
-                for entry in broker.ask(request, version).responses
-            ),
-            key=repr,
-        )
+def deletions(talk: TopicTalk) -> Told:
+    def deleted(*states: tuple[str | None, UUID], version: int = 6) -> Any:
+        names = [name for name, _ in states if name is not None]
+        fields = {"topics": states, "topic_names": names, "timeout_ms": 10_000}
+        return sorted(talk.ask("DeleteTopics", version, f"responses({_ERROR})", **fields), key=repr)
 
-    created(broker, topic("doomed"), topic("doomed2"), topic("doomed3"))
-    doomed, doomed2 = id_of(broker, "doomed"), id_of(broker, "doomed2")
+    talk.created(topic("doomed"), topic("doomed2"), topic("doomed3"))
+    doomed, doomed2 = talk.id_of("doomed"), talk.id_of("doomed2")
     for version in range(1, 7):
         yield f"unknown name, version {version}", deleted(("nowhere", NO_ID), version=version)
     yield "no name", deleted(("", NO_ID))
@@ -256,17 +206,17 @@ def deletions(broker: Broker) -> Told:
     yield "one id twice", deleted((None, doomed), (None, doomed))
     yield "one topic by name and by id", deleted(("doomed", NO_ID), (None, doomed))
     yield "by name", deleted(("doomed", NO_ID))
-    gone(broker, "doomed")
+    talk.gone("doomed")
     yield "again", deleted(("doomed", NO_ID))
     yield "by its old id", deleted((None, doomed))
     yield "by id", deleted((None, doomed2))
     yield "none", deleted()
     yield "an old version", deleted(("doomed3", NO_ID), version=1)
-    yield "made again", created(broker, topic("doomed"))
-    yield "with another id", id_of(broker, "doomed") != doomed
+    yield "made again", talk.created(topic("doomed"))
+    yield "with another id", talk.id_of("doomed") != doomed
 
 
-def partitions(broker: Broker) -> Told:
+def partitions(talk: TopicTalk) -> Told:
     def grown(
         name: str,
         count: int,
@@ -274,14 +224,12 @@ def partitions(broker: Broker) -> Told:
         version: int = 3,
         validate_only: bool = True,
         twice: bool = False,
-    ) -> list[Any]:
-        placed = [CreatePartitionsAssignment(broker_ids=ids) for ids in assignments] or None
-        wanted = CreatePartitionsTopic(name=name, count=count, assignments=placed)
-        request = CreatePartitionsRequest(topics=[wanted] * (1 + twice), timeout_ms=10_000, validate_only=validate_only)
-        answer = broker.ask(request, version)
-        return [(entry.name, code(entry.error_code), entry.error_message) for entry in answer.results]
+    ) -> Any:
+        wanted = (name, count, [(ids,) for ids in assignments] or None)
+        fields = {"topics": [wanted] * (1 + twice), "timeout_ms": 10_000, "validate_only": validate_only}
+        return talk.ask("CreatePartitions", version, f"results({_ERROR})", **fields)
 
-    created(broker, topic("grown", 2))
+    talk.created(topic("grown", 2))
     yield "of no topic", grown("nowhere", 3)
     for name in ("", "a b"):
         yield f"of {name!r}", grown(name, 3)
@@ -300,25 +248,19 @@ def partitions(broker: Broker) -> Told:
     yield "assigned to nobody", grown("grown", 3, [])
     yield "an internal one", grown("__transaction_state", 4)
     yield "done", grown("grown", 4, validate_only=False)
-    seen(broker, "grown", 4)
-    yield "seen", metadata(broker, "grown")
+    talk.seen("grown", 4)
+    yield "seen", talk.metadata("grown")
 
 
-def records(broker: Broker) -> Told:
-    def cut(name: str, offset: int, partition: int = 0, version: int = 2) -> list[Any]:
-        wanted = DeleteRecordsPartition(partition_index=partition, offset=offset)
-        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=name, partitions=[wanted])], timeout_ms=10_000)
-        return [
-            (entry.name, part.partition_index, part.low_watermark, code(part.error_code))
-            for entry in broker.ask(request, version).topics
-            for part in entry.partitions
-        ]
+def records(talk: TopicTalk) -> Told:
+    def cut(name: str, offset: int, partition: int = 0, version: int = 2) -> Any:
+        shape = "topics/partitions(name partition_index low_watermark error_code)"
+        topics = one_partition(name, partition, offset=offset)
+        return talk.ask("DeleteRecords", version, shape, topics=topics, timeout_ms=10_000)
 
-    created(
-        broker, topic("cut"), topic("kept", cleanup_policy="compact"), topic("both", cleanup_policy="compact,delete")
-    )
+    talk.created(topic("cut"), topic("kept", cleanup_policy="compact"), topic("both", cleanup_policy="compact,delete"))
     for name in ("cut", "kept", "both"):
-        produced(broker, name, 5)
+        talk.produced(name, 5)
     yield "of no topic", cut("nowhere", 1)
     yield "of no partition", cut("cut", 1, 9)
     yield "of a negative partition", cut("cut", 1, -1)
@@ -334,42 +276,22 @@ def records(broker: Broker) -> Told:
     yield "of one compacted and deleted", cut("both", 2)
 
 
-def descriptions(broker: Broker) -> Told:
+def descriptions(talk: TopicTalk) -> Told:
     def described(names: Sequence[str], limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:
-        request = DescribeTopicPartitionsRequest(
-            topics=[TopicRequest(name=name) for name in names],
-            response_partition_limit=limit,
-            cursor=None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+        topics = [(name,) for name in names]
+        fields = {"topics": topics, "response_partition_limit": limit, "cursor": cursor}
+        partition = (
+            "error_code partition_index leader_id leader_epoch replica_nodes:tuple isr_nodes:tuple "
+            "eligible_leader_replicas:listed last_known_elr:listed offline_replicas:tuple"
         )
-        answer = broker.ask(request, 0)
-        rest = answer.next_cursor
-        found = [
-            (
-                code(entry.error_code),
-                entry.name,
-                entry.topic_id != NO_ID,
-                entry.is_internal,
-                [
-                    (
-                        code(part.error_code),
-                        part.partition_index,
-                        part.leader_id,
-                        part.leader_epoch,
-                        tuple(part.replica_nodes),
-                        tuple(part.isr_nodes),
-                        part.eligible_leader_replicas if part.eligible_leader_replicas is None else "listed",
-                        part.last_known_elr if part.last_known_elr is None else "listed",
-                        tuple(part.offline_replicas),
-                    )
-                    for part in entry.partitions
-                ],
-                entry.topic_authorized_operations,
-            )
-            for entry in answer.topics
-        ]
-        return found, None if rest is None else (rest.topic_name, rest.partition_index)
+        shape = (
+            f"topics(error_code name topic_id:has_id is_internal partitions({partition}) topic_authorized_operations) "
+            "next_cursor(topic_name partition_index)"
+        )
+        ways = {"has_id": _has_id, "listed": lambda ids: None if ids is None else "listed"}
+        return talk.counts(talk.ask("DescribeTopicPartitions", 0, **fields), shape, **ways)
 
-    created(broker, topic("shown.a", 3), topic("shown.b", 2), topic("shown.c"))
+    talk.created(topic("shown.a", 3), topic("shown.b", 2), topic("shown.c"))
     shown = ["shown.c", "shown.a", "shown.b"]
     yield "all", described(shown)
     yield "internal", described(["__transaction_state"])
@@ -394,61 +316,44 @@ def descriptions(broker: Broker) -> Told:
         for name in ("shown.a", "nowhere", "a b", "", "__transaction_state"):
             if (name, version) == ("nowhere", 0):
                 continue  # that version makes what it asks for
-            yield f"metadata of {name!r}, version {version}", metadata(broker, name, version=version)
+            yield f"metadata of {name!r}, version {version}", talk.metadata(name, version=version)
+    unknown = {"topics": [{"name": None, "topic_id": UNKNOWN_ID}]}
     for version in (10, 11, 12, 13):
-        wanted = MetadataRequestTopic(name=None, topic_id=UNKNOWN_ID)
-        answer = broker.ask(MetadataRequest(topics=[wanted]), version) if version > 11 else None
-        told = (
-            [(code(entry.error_code), entry.name, entry.topic_id == UNKNOWN_ID) for entry in answer.topics]
-            if answer
-            else []
-        )
+        answer = talk.ask("Metadata", version, **unknown).topics if version > 11 else []
+        told = [talk.counts(entry, "error_code name topic_id:is_it", is_it=same(UNKNOWN_ID)) for entry in answer]
         yield f"metadata of an unknown id, version {version}", told
-    both = MetadataRequestTopic(name="shown.a", topic_id=id_of(broker, "shown.a"))
-    answer = broker.ask(MetadataRequest(topics=[both]), 12)
-    yield "metadata by name and id", [(code(entry.error_code), entry.name) for entry in answer.topics]
-    mixed = [MetadataRequestTopic(name=None, topic_id=id_of(broker, "shown.a")), MetadataRequestTopic(name="shown.b")]
-    answer = broker.ask(MetadataRequest(topics=mixed), 12)
-    yield "metadata of an id and a name", sorted((code(entry.error_code), entry.name) for entry in answer.topics)
-    answer = broker.ask(MetadataRequest(topics=[], include_cluster_authorized_operations=True), 8)
-    yield "operations on the cluster", answer.cluster_authorized_operations
-    asked = MetadataRequest(topics=[MetadataRequestTopic(name="shown.a")], include_topic_authorized_operations=True)
-    yield "operations on a topic", broker.ask(asked, 12).topics[0].topic_authorized_operations
-    made = MetadataRequest(topics=[MetadataRequestTopic(name="a b")], allow_auto_topic_creation=True)
-    yield "auto-creation of an impossible name", [code(entry.error_code) for entry in broker.ask(made, 12).topics]
-    made = MetadataRequest(topics=[MetadataRequestTopic(name="shown_a")], allow_auto_topic_creation=True)
-    yield "auto-creation of a colliding name", [code(entry.error_code) for entry in broker.ask(made, 12).topics]
+    errors, both = "topics(error_code name)", [{"name": "shown.a", "topic_id": talk.id_of("shown.a")}]
+    yield "metadata by name and id", talk.ask("Metadata", 12, errors, topics=both)
+    mixed = [{"name": None, "topic_id": talk.id_of("shown.a")}, {"name": "shown.b"}]
+    yield "metadata of an id and a name", sorted(talk.ask("Metadata", 12, errors, topics=mixed))
+    of_cluster = {"topics": [], "include_cluster_authorized_operations": True}
+    yield "operations on the cluster", talk.ask("Metadata", 8, "cluster_authorized_operations", **of_cluster)
+    of_topic = {"topics": [{"name": "shown.a"}], "include_topic_authorized_operations": True}
+    yield "operations on a topic", talk.ask("Metadata", 12, "topics.0.topic_authorized_operations", **of_topic)
+    for what, name in (("an impossible", "a b"), ("a colliding", "shown_a")):
+        made = {"topics": [{"name": name}], "allow_auto_topic_creation": True}
+        yield f"auto-creation of {what} name", talk.ask("Metadata", 12, "topics.error_code", **made)
 
 
 # One question after the other, each with its name.
-def features(broker: Broker) -> Told:  # noqa: C901
+def features(talk: TopicTalk) -> Told:  # noqa: C901
     def updated(
         *updates: tuple[str, int, int], version: int = 2, validate_only: bool = True, allow: bool = False
     ) -> Any:
-        keys = [
-            FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind, allow_downgrade=allow)
-            for name, level, kind in updates
-        ]
-        request = UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=keys, validate_only=validate_only)
-        answer = broker.ask(request, version)
-        results = [(entry.feature, code(entry.error_code), entry.error_message) for entry in answer.results]
-        return code(answer.error_code), answer.error_message, results
+        keys = [(name, level, allow, kind) for name, level, kind in updates]
+        fields = {"timeout_ms": 10_000, "feature_updates": keys, "validate_only": validate_only}
+        shape = "error_code error_message results(feature error_code error_message)"
+        return talk.ask("UpdateFeatures", version, shape, **fields)
 
     def shown(version: int) -> Any:
-        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-        answer = broker.ask(request, version)
-        return (
-            [(item.min_version, item.max_version) for item in answer.supported_features if item.name == _FEATURE],
-            [
-                (item.min_version_level, item.max_version_level)
-                for item in answer.finalized_features
-                if item.name == _FEATURE
-            ],
-        )
+        answer = talk.ask("ApiVersions", version, **_SOFTWARE)
+        supported = talk.counts(answer, "supported_features(name min_version max_version)")
+        finalized = talk.counts(answer, "finalized_features(name min_version_level max_version_level)")
+        return tuple([tuple(rest) for name, *rest in found if name == _FEATURE] for found in (supported, finalized))
 
     def until(level: int) -> None:
         while shown(4)[1] != ([(level, level)] if level else []):
-            broker.let_pass(50)
+            talk.broker.let_pass(50)
 
     for version in (0, 2, 3, 4):
         yield f"shown, version {version}", shown(version)
@@ -481,11 +386,12 @@ def features(broker: Broker) -> Told:  # noqa: C901
         yield f"one good, one bad, version {version}", updated(good, ("no.such.feature", 9, upgrade), version=version)
         yield f"twice, version {version}", updated(good, bad, version=version)
     yield "version 0 forbids a downgrade", updated(good, version=0, validate_only=False)
-    before = broker.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
+    other = {**_SOFTWARE, "client_software_name": "a"}
+    before = talk.ask("ApiVersions", 4, "finalized_features_epoch", **other)
     yield "done", updated(("transaction.version", 1, safe), validate_only=False)
     until(1)
-    after = broker.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
-    yield "the epoch has moved", after.finalized_features_epoch > before.finalized_features_epoch
+    after = talk.ask("ApiVersions", 4, "finalized_features_epoch", **other)
+    yield "the epoch has moved", after > before
     for kind in (upgrade, safe, unsafe):
         yield f"up again as {kind}", updated(("transaction.version", 2, kind))
     old = ("transaction.version", 0, upgrade)

@@ -4,16 +4,14 @@ Owns: which part of an entry counts: all of it, and whether there is documentati
 directories) counts without its value.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS
 from oncelog.broker.config.kafka_names import SHOWN, UNNEEDED_GROUPS, UNNEEDED_KEYS
-from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from tests.clients.group_members import Broker
+from tests.clients.asking import Broker, Told
 from tests.conformance.kafka_settings import kafka_settings
-from tests.conformance.transcripts.admin_configs_transcript import DELETE, SET, changed, tried
-from tests.conformance.transcripts.admin_topics_transcript import created, topic
+from tests.conformance.transcripts.admin_configs_transcript import DELETE, SET, ConfigTalk
+from tests.conformance.transcripts.admin_topics_transcript import topic
 from tools import kafka_facts
 
 TOPIC, BROKER = 2, 4
@@ -40,44 +38,37 @@ _OF_THE_MACHINE = frozenset(
 _ABSENT = "not shown"
 
 
-def conversation(broker: Broker) -> Iterator[tuple[str, Any]]:
-    shown = _described(broker, BROKER, "1")
+def conversation(broker: Broker) -> Told:
+    talk = ConfigTalk(broker)
+    shown = _described(talk, BROKER, "1")
     for name in sorted(kafka_settings("broker")):
         yield name, shown.get(name, _ABSENT)
-    created(broker, topic("new"))
-    yield f"{ELR} of a new topic", _described(broker, TOPIC, "new")[ELR]
-    yield "what is set for all brokers", _described(broker, BROKER, "")
+    talk.created(topic("new"))
+    yield f"{ELR} of a new topic", _described(talk, TOPIC, "new")[ELR]
+    yield "what is set for all brokers", _described(talk, BROKER, "")
     for name in ("", "1"):
-        yield f"{ELR} is deleted on {name!r}", tried(broker, BROKER, name, (ELR, DELETE, None))
-        yield f"{ELR} is set on {name!r}", tried(broker, BROKER, name, (ELR, SET, "1"))
-    yield "it is set for the topic", changed(broker, TOPIC, "new", (ELR, SET, "1"))
-    while len(_described(broker, TOPIC, "new")[ELR][5]) < 3:
+        yield f"{ELR} is deleted on {name!r}", talk.tried(BROKER, name, (ELR, DELETE, None))
+        yield f"{ELR} is set on {name!r}", talk.tried(BROKER, name, (ELR, SET, "1"))
+    yield "it is set for the topic", talk.changed(TOPIC, "new", (ELR, SET, "1"))
+    while len(_described(talk, TOPIC, "new")[ELR][5]) < 3:
         broker.let_pass(50)
-    yield "and shown there", _described(broker, TOPIC, "new")[ELR]
-    yield "what has no effect here is set", changed(broker, BROKER, "", (THREADS, SET, "9"))
-    while THREADS not in _described(broker, BROKER, ""):
+    yield "and shown there", _described(talk, TOPIC, "new")[ELR]
+    yield "what has no effect here is set", talk.changed(BROKER, "", (THREADS, SET, "9"))
+    while THREADS not in _described(talk, BROKER, ""):
         broker.let_pass(50)
     for name in ("", "1"):
-        yield f"and shown on {name!r}", _described(broker, BROKER, name)[THREADS]
+        yield f"and shown on {name!r}", _described(talk, BROKER, name)[THREADS]
 
 
-def _described(broker: Broker, kind: int, name: str) -> dict[str, Any]:
-    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
-    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
-    return {
-        entry.name: (
-            None if entry.name in _OF_THE_MACHINE else entry.value,
-            entry.read_only,
-            None if entry.name in _OF_THE_MACHINE else entry.config_source,
-            entry.is_sensitive,
-            entry.config_type,
-            []
-            if entry.name in _OF_THE_MACHINE
-            else [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms],
-            bool(entry.documentation),
-        )
-        for entry in broker.ask(request, 4).results[0].configs
-    }
+def _described(talk: ConfigTalk, kind: int, name: str) -> dict[str, Any]:
+    asked = {"resources": [(kind, name, None)], "include_synonyms": True, "include_documentation": True}
+    entry = "name value read_only config_source is_sensitive config_type synonyms(name value source) documentation:bool"
+    shown = {}
+    for key, *values in talk.ask("DescribeConfigs", 4, f"results.0.configs({entry})", **asked):
+        if key in _OF_THE_MACHINE:
+            values[0], values[2], values[5] = None, None, []
+        shown[key] = tuple(values)
+    return shown
 
 
 def _default(name: str, value: str | None, *, read_only: bool = True) -> Any:

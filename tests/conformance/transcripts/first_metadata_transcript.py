@@ -4,40 +4,33 @@ Owns: the questions. A topic that was asked for is asked for until it is there, 
 moment after its controller.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
-from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from tests.clients.group_members import Broker
-from tests.conformance.transcripts.admin_topics_transcript import code, created, gone, topic
-
-Told = Iterator[tuple[str, Any]]
+from tests.clients.asking import Broker, Told
+from tests.conformance.transcripts.admin_topics_transcript import TopicTalk, topic
 
 
 def conversation(broker: Broker) -> Told:
+    talk = TopicTalk(broker)
     for version in (1, 4, 12, 13):
         name = f"never-{version}"
-        yield f"a topic that never was, version {version}", _asked(broker, name, version)
-        yield f"once it is there, version {version}", _settled(broker, name, version)
+        yield f"a topic that never was, version {version}", _asked(talk, name, version)
+        yield f"once it is there, version {version}", _settled(talk, name, version)
         name = f"gone-{version}"
-        created(broker, topic(name))
-        broker.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000), 5)
-        gone(broker, name)
-        yield f"a topic that was deleted, version {version}", _asked(broker, name, version)
-        yield f"once it is there again, version {version}", _settled(broker, name, version)
-    yield "an invalid name", _asked(broker, "a b", 12)
+        talk.created(topic(name))
+        talk.delete(name)
+        yield f"a topic that was deleted, version {version}", _asked(talk, name, version)
+        yield f"once it is there again, version {version}", _settled(talk, name, version)
+    yield "an invalid name", _asked(talk, "a b", 12)
 
 
-def _asked(broker: Broker, name: str, version: int) -> tuple[str, int]:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
-    (found,) = broker.ask(request, version).topics
-    return code(found.error_code), len(found.partitions)
+def _asked(talk: TopicTalk, name: str, version: int) -> tuple[str, int]:
+    asked = {"topics": [{"name": name}], "allow_auto_topic_creation": True}
+    found: tuple[str, int] = talk.ask("Metadata", version, "topics.0(error_code partitions:len)", **asked)
+    return found
 
 
-def _settled(broker: Broker, name: str, version: int) -> tuple[str, int]:
-    while (answer := _asked(broker, name, version))[0] == "UNKNOWN_TOPIC_OR_PARTITION":
-        broker.let_pass(50)
+def _settled(talk: TopicTalk, name: str, version: int) -> tuple[str, int]:
+    while (answer := _asked(talk, name, version))[0] == "UNKNOWN_TOPIC_OR_PARTITION":
+        talk.broker.let_pass(50)
     return answer
 
 

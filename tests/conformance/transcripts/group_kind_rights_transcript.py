@@ -12,7 +12,7 @@ from oncelog.protocol.message import Message
 from tests.clients.asking import Told, text_of
 from tests.clients.share_requests import ACCEPT, ShareMember
 from tests.clients.streams_requests import subtopology, topic_info, topology
-from tests.conformance.transcripts.admin_configs_transcript import GROUP, SET, described, tried
+from tests.conformance.transcripts.admin_configs_transcript import GROUP, SET, ConfigTalk
 from tests.conformance.transcripts.authorization_transcript import (
     ADMIN,
     CLIENT,
@@ -160,10 +160,11 @@ def _denied(answer: Any) -> Any:
 
 
 def configs(client: OffsetTalk) -> Told:
+    talk = ConfigTalk(client.broker)
     for group_id in ("given", "other"):
-        yield f"settings of {group_id}", described(client.broker, GROUP, group_id, ["share.isolation.level"])
+        yield f"settings of {group_id}", talk.described(GROUP, group_id, ["share.isolation.level"])
         change = ("share.isolation.level", SET, "read_committed")
-        yield f"settings of {group_id}, tried", tried(client.broker, GROUP, group_id, change)
+        yield f"settings of {group_id}, tried", talk.tried(GROUP, group_id, change)
 
 
 def streams(client: OffsetTalk) -> Told:

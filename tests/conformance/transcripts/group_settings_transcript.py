@@ -7,19 +7,10 @@ Owns: the questions. Does not own: how settings are asked for and shown (`admin_
 from typing import Any
 
 from oncelog.broker.config.kafka_names import UNNEEDED_GROUPS
-from tests.clients.asking import Asker, Broker, Told, parts_of
+from tests.clients.asking import Broker, Told, parts_of
 from tests.clients.share_requests import ShareMember
 from tests.clients.streams_requests import StreamsTalk
-from tests.conformance.transcripts.admin_configs_transcript import (
-    BROKER,
-    DELETE,
-    GROUP,
-    SET,
-    changed,
-    described,
-    settled,
-    tried,
-)
+from tests.conformance.transcripts.admin_configs_transcript import BROKER, DELETE, GROUP, SET, ConfigTalk
 
 NAME = "settings-group"
 _PREFIXES = ("group.share.", "share.", "group.streams.")
@@ -72,58 +63,58 @@ TOGETHER = (
 
 def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    yield from parts_of(broker, tries, changes, of_groups, of_the_broker, at_work)
+    yield from parts_of(ConfigTalk(broker), tries, changes, of_groups, of_the_broker, at_work)
 
 
-def tries(broker: Broker) -> Told:
+def tries(talk: ConfigTalk) -> Told:
     for key, texts in VALUES.items():
         for text in texts:
-            yield f"{key}={text}", tried(broker, GROUP, NAME, (key, SET, text))
+            yield f"{key}={text}", talk.tried(GROUP, NAME, (key, SET, text))
     for changes_together in TOGETHER:
-        yield f"{changes_together}", tried(broker, GROUP, NAME, *changes_together)
+        yield f"{changes_together}", talk.tried(GROUP, NAME, *changes_together)
 
 
-def changes(broker: Broker) -> Told:
-    yield "unset", described(broker, GROUP, NAME)
+def changes(talk: ConfigTalk) -> Told:
+    yield "unset", talk.described(GROUP, NAME)
     for key, text, default in (
         ("share.auto.offset.reset", "earliest", "latest"),
         ("share.isolation.level", "read_committed", "read_uncommitted"),
         ("share.record.lock.duration.ms", "20000", "30000"),
         ("streams.num.standby.replicas", "1", "0"),
     ):
-        answer = changed(broker, GROUP, NAME, (key, SET, text))
-        yield f"{key}={text}", (answer, settled(broker, GROUP, NAME, key, text))
-        answer = changed(broker, GROUP, NAME, (key, DELETE, None))
-        yield f"{key} deleted", (answer, settled(broker, GROUP, NAME, key, default))
-    changed(broker, GROUP, NAME, ("share.delivery.count.limit", SET, "7"))
-    yield "kept", settled(broker, GROUP, NAME, "share.delivery.count.limit", "7")
-    yield "listed", _listed(broker)
+        answer = talk.changed(GROUP, NAME, (key, SET, text))
+        yield f"{key}={text}", (answer, talk.settled(GROUP, NAME, key, text))
+        answer = talk.changed(GROUP, NAME, (key, DELETE, None))
+        yield f"{key} deleted", (answer, talk.settled(GROUP, NAME, key, default))
+    talk.changed(GROUP, NAME, ("share.delivery.count.limit", SET, "7"))
+    yield "kept", talk.settled(GROUP, NAME, "share.delivery.count.limit", "7")
+    yield "listed", _listed(talk)
 
 
-def _listed(broker: Broker) -> Any:
+def _listed(talk: ConfigTalk) -> Any:
     shape = "config_resources{resource_name resource_type}"
-    return Asker(broker).ask("ListConfigResources", 1, shape, resource_types=[GROUP])
+    return talk.ask("ListConfigResources", 1, shape, resource_types=[GROUP])
 
 
-def of_groups(broker: Broker) -> Told:
+def of_groups(talk: ConfigTalk) -> Told:
     """Settings of groups, which the groups' own state does not change."""
-    talk = StreamsTalk(broker)
-    talk.prepare(log=1)
-    talk.join("share-group", "m", "log")
-    talk.streams_join("streams-group", "m")
+    members = StreamsTalk(talk.broker)
+    members.prepare(log=1)
+    members.join("share-group", "m", "log")
+    members.streams_join("streams-group", "m")
     keys = ["share.isolation.level", "consumer.session.timeout.ms"]
     for group_id in ("share-group", "streams-group", "no-group", ""):
-        yield f"{group_id!r}", described(broker, GROUP, group_id, keys)
-    yield "listed", _listed(broker)
+        yield f"{group_id!r}", talk.described(GROUP, group_id, keys)
+    yield "listed", _listed(talk)
 
 
-def of_the_broker(broker: Broker) -> Told:
-    shown = {entry[0]: entry[1:] for entry in described(broker, BROKER, "1")[2] if entry[0].startswith(_PREFIXES)}
+def of_the_broker(talk: ConfigTalk) -> Told:
+    shown = {entry[0]: entry[1:] for entry in talk.described(BROKER, "1")[2] if entry[0].startswith(_PREFIXES)}
     names = sorted({*shown, *_LEFT_OUT})
     for name in names:
         yield name, shown.get(name, _ABSENT)
     for name in names:
-        yield f"{name}, changed", tried(broker, BROKER, "1", (name, SET, "1000"))
+        yield f"{name}, changed", talk.tried(BROKER, "1", (name, SET, "1000"))
     for name, text in (
         ("group.share.assignment.interval.ms", "0"),
         ("group.share.assignment.interval.ms", "20000"),
@@ -134,19 +125,19 @@ def of_the_broker(broker: Broker) -> Told:
         ("share.coordinator.cached.buffer.max.bytes", "1"),
         ("share.coordinator.append.linger.ms", "5"),
     ):
-        yield f"{name}={text}", [tried(broker, BROKER, node, (name, SET, text)) for node in ("1", "")]
+        yield f"{name}={text}", [talk.tried(BROKER, node, (name, SET, text)) for node in ("1", "")]
 
 
-def at_work(broker: Broker) -> Told:
+def at_work(talk: ConfigTalk) -> Told:
     """Settings that the answers of groups show."""
-    talk = StreamsTalk(broker)
-    talk.ids["log"] = talk.create("log2", 1)
-    talk.configure("working", share_heartbeat_interval_ms=7_000, streams_heartbeat_interval_ms=8_000)
-    yield "share heartbeat", talk.join("working", "m", "log2")
-    talk.configure("working streams", share_heartbeat_interval_ms=7_000, streams_heartbeat_interval_ms=8_000)
-    yield "streams heartbeat", talk.streams_join("working streams", "m")[:5]
-    talk.configure("locking", share_record_lock_duration_ms=16_000)
-    yield "share lock", ShareMember(talk, "locking").fetch()[2]
+    members = StreamsTalk(talk.broker)
+    members.ids["log"] = members.create("log2", 1)
+    members.configure("working", share_heartbeat_interval_ms=7_000, streams_heartbeat_interval_ms=8_000)
+    yield "share heartbeat", members.join("working", "m", "log2")
+    members.configure("working streams", share_heartbeat_interval_ms=7_000, streams_heartbeat_interval_ms=8_000)
+    yield "streams heartbeat", members.streams_join("working streams", "m")[:5]
+    members.configure("locking", share_record_lock_duration_ms=16_000)
+    yield "share lock", ShareMember(members, "locking").fetch()[2]
 
 
 DIFFERENCES: dict[str, tuple[str, object]] = {

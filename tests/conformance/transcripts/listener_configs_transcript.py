@@ -4,11 +4,10 @@ DescribeConfigs shows of those it was started with, and of those that are set wh
 Owns: the questions, and the settings that the broker must be started with.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from tests.clients.group_members import Broker
-from tests.conformance.transcripts.admin_configs_transcript import BROKER, DELETE, SET, changed, described
+from tests.clients.asking import Broker, Told
+from tests.conformance.transcripts.admin_configs_transcript import BROKER, DELETE, SET, ConfigTalk
 
 SETTINGS = (
     "listener.name.plaintext.max.connections=100",
@@ -36,32 +35,29 @@ _CHANGES = (
 )
 
 
-def conversation(broker: Broker) -> Iterator[tuple[str, Any]]:
+def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    for entry in _shown(broker, "1"):
+    talk = ConfigTalk(broker)
+    for entry in _shown(talk, "1"):
         yield f"at the start: {entry[0]}", entry
-    yield "all at the start", _shown(broker, "")
-    yield "two by their names", described(broker, BROKER, "1", [name.partition("=")[0] for name in SETTINGS[:3]])
-    yield "a version without types", described(broker, BROKER, "1", [SETTINGS[5].partition("=")[0]], version=1)
+    yield "all at the start", _shown(talk, "")
+    yield "two by their names", talk.described(BROKER, "1", [name.partition("=")[0] for name in SETTINGS[:3]])
+    yield "a version without types", talk.described(BROKER, "1", [SETTINGS[5].partition("=")[0]], version=1)
     for key, value in _CHANGES:
-        yield f"set {key}", changed(broker, BROKER, "1", (key, SET, value))
+        yield f"set {key}", talk.changed(BROKER, "1", (key, SET, value))
     key = "listener.name.plaintext.max.connections"
-    yield "set for all", changed(broker, BROKER, "", (key, SET, "9"))
-    _await(broker, "", key)
-    for entry in _shown(broker, "1"):
+    yield "set for all", talk.changed(BROKER, "", (key, SET, "9"))
+    while not talk.described(BROKER, "", [key])[2]:
+        broker.let_pass(50)
+    for entry in _shown(talk, "1"):
         yield f"after changes: {entry[0]}", entry
-    yield "all after changes", _shown(broker, "")
-    yield "deleted", changed(broker, BROKER, "1", (key, DELETE, None), ("no.such.key", DELETE, None))
-    while any(entry[0] == "no.such.key" for entry in _shown(broker, "1")):
+    yield "all after changes", _shown(talk, "")
+    yield "deleted", talk.changed(BROKER, "1", (key, DELETE, None), ("no.such.key", DELETE, None))
+    while any(entry[0] == "no.such.key" for entry in _shown(talk, "1")):
         broker.let_pass(50)
-    yield "after that", _shown(broker, "1")
+    yield "after that", _shown(talk, "1")
 
 
-def _shown(broker: Broker, name: str) -> list[Any]:
-    entries = described(broker, BROKER, name)[2]
+def _shown(talk: ConfigTalk, name: str) -> list[Any]:
+    entries = talk.described(BROKER, name)[2]
     return [entry for entry in entries if entry[0].startswith("listener.name.") or entry[0] == "no.such.key"]
-
-
-def _await(broker: Broker, name: str, key: str) -> None:
-    while not described(broker, BROKER, name, [key])[2]:
-        broker.let_pass(50)
