@@ -45,7 +45,7 @@ AT_MS = 1_700_000_000_000
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 _TOKEN = re.compile(r"[\w./:]*[({\[]|[\w./:]+|[)}\]]")
 _ENDS = {"(": ")", "{": "}", "[": "]", "": ""}
-_PAUSE_MS, _PATIENCE = 50, 1_000
+_PATIENCE = 1_000
 
 
 class Reply(Protocol):
@@ -69,35 +69,52 @@ def name(code: int) -> str:
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Makes a structure of its fields."""
+
+    make: Callable[..., Any]
+    names: Sequence[str]
+    rows: Mapping[str, "_Builder"]
+    """The fields that are lists of structures."""
+    parts: Mapping[str, "_Builder"]
+    """The fields that are structures."""
+
+    def __call__(self, given: Any) -> Any:
+        if isinstance(given, tuple):
+            given = dict(zip(self.names, given, strict=False))
+        elif not isinstance(given, dict):
+            return given
+        values = dict(given)
+        for name, build in self.rows.items():
+            if values.get(name) is not None:
+                values[name] = [build(row) for row in values[name]]
+        for name, build in self.parts.items():
+            if name in values:
+                values[name] = build(values[name])
+        return self.make(**values)
+
+
 @cache
-def _declared(api: str) -> tuple[Any, Structure]:
-    """The module of an API's request, and its declaration."""
+def _builder(api: str) -> _Builder:
     snake = _CAPITAL.sub("_", api).lower()
     schema: Schema = getattr(import_module(f"oncelog.protocol.messages.{snake}"), f"{snake}_request".upper())
-    return import_module(f"oncelog.protocol.generated.{snake}_request"), schema.structure
+    return _built_by(import_module(f"oncelog.protocol.generated.{snake}_request"), schema.structure)
+
+
+def _built_by(module: Any, structure: Structure) -> _Builder:
+    kinds = {field.name: field.type for field in structure.fields}
+    rows = {name: kind.element for name, kind in kinds.items() if isinstance(kind, ArrayOf)}
+    return _Builder(
+        getattr(module, structure.name),
+        list(kinds),
+        {name: _built_by(module, row) for name, row in rows.items() if isinstance(row, Structure)},
+        {name: _built_by(module, kind) for name, kind in kinds.items() if isinstance(kind, Structure)},
+    )
 
 
 def request(api: str, /, **fields: Any) -> Any:
-    module, structure = _declared(api)
-    return _built(module, structure, fields)
-
-
-def _built(module: Any, structure: Structure, given: Any) -> Any:
-    if isinstance(given, tuple):
-        given = dict(zip((field.name for field in structure.fields), given, strict=False))
-    types = {field.name: field.type for field in structure.fields}
-    if unknown := given.keys() - types.keys():
-        raise TypeError(f"{structure.name} has no {', '.join(sorted(unknown))}; it has {', '.join(types)}")
-    values = {field: _value(module, types[field], value) for field, value in given.items()}
-    return getattr(module, structure.name)(**values)
-
-
-def _value(module: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, ArrayOf) and isinstance(kind.element, Structure) and value is not None:
-        return [_value(module, kind.element, each) for each in value]
-    if isinstance(kind, Structure) and isinstance(value, dict | tuple):
-        return _built(module, kind, value)
-    return value
+    return _builder(api)(fields)
 
 
 def one_partition(name: str, index: int = 0, /, *, key: str = "name", **fields: Any) -> list[dict[str, Any]]:
@@ -237,6 +254,7 @@ class Asker:
 
     coordinators: tuple[tuple[int, str], ...] = ((0, "any"), (1, "any"))
     """Kinds and keys of those that are there after the set-up."""
+    pause_ms = 50
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -251,7 +269,7 @@ class Asker:
         for _ in range(_PATIENCE):
             if reply.is_there:
                 return reply.message if shape is None else self.counts(reply.message, shape)
-            self.broker.let_pass(_PAUSE_MS)
+            self.broker.let_pass(self.pause_ms)
         raise AssertionError(f"no answer to {api} {fields}")
 
     def counts(self, answer: Any, shape: str, **ways: Way) -> Any:
@@ -264,7 +282,7 @@ class Asker:
             found = self.ask(api, version, shape, **fields)
             if is_right(found):
                 return found
-            self.broker.let_pass(_PAUSE_MS)
+            self.broker.let_pass(self.pause_ms)
         raise AssertionError(f"{api} {fields} stays at {found}")
 
     def prepare(self, **topics: int) -> None:

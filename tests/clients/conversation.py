@@ -4,32 +4,11 @@ Owns: the bytes that are asked, and which part of an answer counts (error codes,
 the same; no ids, no times). Does not own: what is asked when (`transaction_transcript`, `append_transcript`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from oncelog.protocol.generated.add_partitions_to_txn_request import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
-from oncelog.protocol.generated.end_txn_request import EndTxnRequest
-from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
-from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from oncelog.protocol.generated.txn_offset_commit_request import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from oncelog.protocol.message import Message
-from oncelog.protocol.records.batch import encode_batch
-from oncelog.protocol.records.record import Record
-from tests.clients.group_members import Broker
+from tests.clients.asking import Asker, Broker, batch, counts, name, one_partition
 
 TOPIC, GROUP = "written", "group"
 TIMEOUT_MS = 60_000
@@ -39,18 +18,15 @@ _PAUSE_MS = 20
 _LATEST = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Asker):
     """Whom one talks to. Batches carry `wall_ms`: a broker forgets producers whose last batch is old."""
 
-    broker: Broker
-    wall_ms: int
+    pause_ms = _PAUSE_MS
+    """A broker may wait a moment for markers before it says "try again"."""
 
-    def ask(self, request: Message, version: int) -> Any:
-        reply = self.broker.send(request, version)
-        while not reply.is_there:  # a broker may wait a moment for markers before it says "try again"
-            self.broker.let_pass(_PAUSE_MS)
-        return reply.message
+    def __init__(self, broker: Broker, wall_ms: int) -> None:
+        super().__init__(broker)
+        self.wall_ms = wall_ms
 
     def create_topic(self, name: str, partitions: int = 1) -> str:
         self.create_empty_topic(name, partitions)
@@ -60,16 +36,16 @@ class Conversation:
                 self.broker.let_pass(100)
         return name
 
-    def create_empty_topic(self, name: str, partitions: int) -> None:
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        made = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)  # the latter after a first try that took too long
-        while self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5).topics[0].error_code not in made:
+    def create_empty_topic(self, name: str, partitions: int, **fields: Any) -> None:
+        topics = [{"name": name, "num_partitions": partitions, "replication_factor": 1, **fields}]
+        made = ("NONE", "TOPIC_ALREADY_EXISTS")  # the latter after a first try that took too long
+        while self.ask("CreateTopics", 5, "topics.0.error_code", topics=topics, timeout_ms=10_000) not in made:
             self.broker.let_pass(100)
 
     def init(self, transactional_id: str | None, version: int = 4, **fields: Any) -> Any:
         """One InitProducerId as it is answered."""
         fields = {"transaction_timeout_ms": TIMEOUT_MS, **fields}
-        return self.ask(InitProducerIdRequest(transactional_id=transactional_id, **fields), version)
+        return self.ask("InitProducerId", version, transactional_id=transactional_id, **fields)
 
     def started(self, transactional_id: str | None, **fields: Any) -> "Producer":
         """A producer that is ready to go, however often it has to ask."""
@@ -93,29 +69,22 @@ class Conversation:
         transactional: bool = True,
     ) -> tuple[str, int]:
         """Error and base offset."""
-        records = [Record(index, self.wall_ms, None, b"value") for index in range(count)]
-        identity = {}
+        identity: dict[str, Any] = {}
         if producer is not None:
-            identity = {
-                "producer_id": producer.producer_id,
-                "producer_epoch": producer.producer_epoch,
-                "base_sequence": sequence,
-            }
-        is_transactional = transactional and producer is not None
-        batch = encode_batch(records, **identity, transactional=is_transactional)
-        data = PartitionProduceData(index=partition, records=memoryview(batch))
-        request = ProduceRequest(
-            transactional_id=producer.transactional_id if producer is not None and is_transactional else None,
-            acks=-1,
-            timeout_ms=10_000,
-            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
-        )
-        answer = self.ask(request, version).responses[0].partition_responses[0]
+            identity = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+            identity |= {"base_sequence": sequence, "transactional": transactional}
+        data = [{"index": partition, "records": batch(count, self.wall_ms, **identity)}]
+        transactional_id = producer.transactional_id if producer is not None and transactional else None
+        return self.produce_data([{"name": topic, "partition_data": data}], version, transactional_id)
+
+    def produce_data(self, topics: Any, version: int, transactional_id: str | None = None) -> tuple[str, int]:
+        """One Produce about one partition: error and base offset."""
+        fields = {"transactional_id": transactional_id, "acks": -1, "timeout_ms": 10_000, "topic_data": topics}
+        answer = self.ask("Produce", version, **fields).responses[0].partition_responses[0]
         return name(answer.error_code), answer.base_offset
 
     def described(self, transactional_id: str) -> Any:
-        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-        return self.ask(request, 0).transaction_states[0]
+        return self.ask("DescribeTransactions", 0, transactional_ids=[transactional_id]).transaction_states[0]
 
     def settled(self, transactional_id: str) -> str:
         """State, epoch and number of partitions of a transactional id, once no markers are on their way."""
@@ -125,6 +94,10 @@ class Conversation:
             return name(state.error_code)
         count = sum(len(topic.partitions) for topic in state.topics)
         return f"{state.transaction_state}, epoch {state.producer_epoch}, {count} partitions"
+
+    def producers(self, topic: str, partition: int = 0) -> Any:
+        """DescribeProducers of one partition."""
+        return self.ask("DescribeProducers", 0, "topics.0.partitions.0", topics=[(topic, [partition])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,29 +135,26 @@ class Producer:
         return self.pair(self.talk.init(self.transactional_id, version))
 
     def add(self, *partitions: int, version: int = 3, topic: str = TOPIC, unknown: str | None = None) -> list[str]:
-        topics = [AddPartitionsToTxnTopic(name=topic, partitions=partitions)]
-        if unknown is not None:
-            topics.append(AddPartitionsToTxnTopic(name=unknown, partitions=[0]))
+        topics = [(topic, partitions)] + [(unknown, [0])] * (unknown is not None)
         identity = {f"v3_and_below_{field}": value for field, value in self.identity.items()}
-        request = AddPartitionsToTxnRequest(v3_and_below_topics=topics, **identity)
-        return _errors(self.talk.ask(request, version).results_by_topic_v3_and_below)
+        answer = self.talk.ask("AddPartitionsToTxn", version, v3_and_below_topics=topics, **identity)
+        return _errors(answer, "results_by_topic_v3_and_below")
 
     def add_batched(self, *partitions: int, version: int = 5, verify_only: bool = False, topic: str = TOPIC) -> Any:
-        topics = [AddPartitionsToTxnTopic(name=topic, partitions=partitions)]
-        transaction = AddPartitionsToTxnTransaction(topics=topics, verify_only=verify_only, **self.identity)
-        answer = self.talk.ask(AddPartitionsToTxnRequest(transactions=[transaction]), version)
-        return name(answer.error_code), [_errors(result.topic_results) for result in answer.results_by_transaction]
+        transaction = {**self.identity, "topics": [(topic, partitions)], "verify_only": verify_only}
+        answer = self.talk.ask("AddPartitionsToTxn", version, transactions=[transaction])
+        return name(answer.error_code), [_errors(result, "topic_results") for result in answer.results_by_transaction]
 
     def add_offsets(self, version: int = 3, group_id: str = GROUP) -> str:
-        request = AddOffsetsToTxnRequest(group_id=group_id, **self.identity)
-        return name(self.talk.ask(request, version).error_code)
+        error: str = self.talk.ask("AddOffsetsToTxn", version, "error_code", group_id=group_id, **self.identity)
+        return error
 
     def commit_offset(self, version: int = 3, *, topic: str = TOPIC, group_id: str = GROUP, **member: Any) -> str:
         """One TxnOffsetCommit."""
-        partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)
-        topics = [TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])]
-        request = TxnOffsetCommitRequest(group_id=group_id, topics=topics, **self.identity, **member)
-        return name(self.talk.ask(request, version).topics[0].partitions[0].error_code)
+        topics = one_partition(topic, committed_offset=7)
+        fields = {**self.identity, **member, "group_id": group_id, "topics": topics}
+        error: str = self.talk.ask("TxnOffsetCommit", version, "topics.0.partitions.0.error_code", **fields)
+        return error
 
     def produce(self, partition: int = 0, **how: Any) -> tuple[str, int]:
         return self.talk.produce(self, partition, **how)
@@ -195,12 +165,12 @@ class Producer:
 
     def end(self, commit: bool, version: int = 3) -> Any:
         """EndTxn; from version 5 on with the pair that it answers."""
-        answer = self.talk.ask(EndTxnRequest(committed=commit, **self.identity), version)
+        answer = self.talk.ask("EndTxn", version, committed=commit, **self.identity)
         return self.pair(answer) if version >= 5 else name(answer.error_code)
 
     def ended(self, commit: bool, version: int = 3) -> "Producer":
         """End the transaction, which must work; return the producer with the identity for the next one."""
-        answer = self.talk.ask(EndTxnRequest(committed=commit, **self.identity), version)
+        answer = self.talk.ask("EndTxn", version, committed=commit, **self.identity)
         if answer.error_code:
             raise AssertionError(name(answer.error_code))
         self.talk.settled(self.transactional_id)
@@ -214,26 +184,13 @@ class Producer:
 
 def ends(talk: Conversation, topic: str) -> tuple[int, ...]:
     """High watermark and last stable offset."""
-    partition = ListOffsetsPartition(partition_index=0, timestamp=_LATEST)
-    topics = [ListOffsetsTopic(name=topic, partitions=[partition])]
-    return tuple(
-        talk.ask(ListOffsetsRequest(replica_id=-1, isolation_level=level, topics=topics), 7)
-        .topics[0]
-        .partitions[0]
-        .offset
-        for level in (0, 1)
-    )
+    topics = one_partition(topic, timestamp=_LATEST)
+    fields = {"replica_id": -1, "topics": topics}
+    shape = "topics.0.partitions.0.offset"
+    return tuple(talk.ask("ListOffsets", 7, shape, isolation_level=level, **fields) for level in (0, 1))
 
 
-def name(code: int) -> str:
-    return ErrorCode(code).name
-
-
-def _errors(topics: Sequence[Any]) -> list[str]:
+def _errors(answer: Any, field: str) -> list[str]:
     """The errors in order of topics and partitions: Kafka answers in the order of a hash table."""
-    found = [
-        (topic.name, part.partition_index, name(part.partition_error_code))
-        for topic in topics
-        for part in topic.results_by_partition
-    ]
-    return [error for _, _, error in sorted(found)]
+    found = counts(answer, f"{field}/results_by_partition{{name partition_index partition_error_code}}")
+    return [error for _, _, error in found]

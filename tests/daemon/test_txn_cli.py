@@ -10,8 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from oncelog.cli import main
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from oncelog.protocol.generated.metadata_request import MetadataRequest
 from tests.clients.conversation import Conversation, Producer, ends
 from tests.clients.wire import WireBroker
 from tests.support.processes.daemon import Daemon
@@ -48,7 +46,7 @@ def operator(start_daemon: Callable[..., Daemon]) -> Iterator[Operator]:
     an_hour_ago_ms = time.time_ns() // 1_000_000 - 3_600_000
     talk = Conversation(broker, an_hour_ago_ms)
     talk.create_topic(TOPIC, 2)
-    while talk.ask(FindCoordinatorRequest(key="any", key_type=1), 2).error_code:
+    while talk.ask("FindCoordinator", 2, key="any", key_type=1).error_code:
         broker.let_pass(20)
     yield Operator(daemon.bootstrap, talk)
     broker.close()
@@ -80,7 +78,7 @@ def test_ids_that_would_steer_a_terminal_are_shown_and_kept_and_the_daemon_logs_
     daemon = start_daemon()
     broker = WireBroker(daemon.bootstrap)
     talk = Conversation(broker, time.time_ns() // 1_000_000)
-    while talk.ask(FindCoordinatorRequest(key="any", key_type=1), 2).error_code:
+    while talk.ask("FindCoordinator", 2, key="any", key_type=1).error_code:
         broker.let_pass(20)
     operator = Operator(daemon.bootstrap, talk)
     for transactional_id in HOSTILE.values():
@@ -146,7 +144,7 @@ def test_a_command_about_what_does_not_exist_creates_and_changes_nothing(
     answer = operator.run(*command)
     assert (answer.exit_code, "NOT_FOUND" in answer.stderr or "UNKNOWN_TOPIC" in answer.stderr) == (2, True)
     assert [(row["transactional_id"], row["state"]) for row in operator.rows("list")] == [("orders", "Ongoing")]
-    topics = operator.talk.ask(MetadataRequest(topics=None), 12).topics
+    topics = operator.talk.ask("Metadata", 12, topics=None).topics
     assert {topic.name for topic in topics if not topic.is_internal} == {TOPIC}
 
 

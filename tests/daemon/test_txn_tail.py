@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.clients.conversation import Conversation
 from tests.clients.wire import WireBroker
 from tests.support.patience import PATIENCE_S
@@ -38,7 +37,7 @@ def tailing(bootstrap: str, *options: str) -> Iterator["subprocess.Popen[str]"]:
 def talking(bootstrap: str) -> Iterator[Conversation]:
     broker = WireBroker(bootstrap)
     talk = Conversation(broker, time.time_ns() // 1_000_000)
-    while talk.ask(FindCoordinatorRequest(key="any", key_type=1), 2).error_code:
+    while talk.ask("FindCoordinator", 2, key="any", key_type=1).error_code:
         broker.let_pass(20)
     yield talk
     broker.close()

@@ -4,21 +4,12 @@ Owns: sequences, epochs, markers from outside, DescribeProducers, DescribeTransa
 protocols (KIP-98 with verification; KIP-890's part 2). Offsets count here: each part writes to a topic of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
-from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
-from oncelog.protocol.generated.write_txn_markers_request import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
-from tests.clients.conversation import IMPLICIT, VERIFIED, Conversation, Producer, ends, name
-from tests.clients.group_members import Broker
+from tests.clients.asking import Broker, Told, counts, parts_of, same
+from tests.clients.conversation import IMPLICIT, VERIFIED, Conversation, Producer, ends
 from tests.conformance.transcripts.transaction_transcript import prepare
-
-Told = Iterator[tuple[str, Any]]
 
 _LAST_SEQUENCE = 2**31 - 1
 
@@ -27,9 +18,9 @@ def conversation(broker: Broker, wall_ms: int) -> Told:
     """Every question and its answer; `broker` must be fresh."""
     talk = Conversation(broker, wall_ms)
     prepare(talk)
-    for part in (sequences, classic, made_up, implicit, zombies, markers, markers_by_version, operators, listed):
-        for question, answer in part(talk):
-            yield f"{part.__name__}: {question}", answer
+    yield from parts_of(
+        talk, sequences, classic, made_up, implicit, zombies, markers, markers_by_version, operators, listed
+    )
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
@@ -37,19 +28,10 @@ def conversation(broker: Broker, wall_ms: int) -> Told:
 
 def _producers(talk: Conversation, topic: str, *known: Producer, partition: int = 0) -> Any:
     """Error, and of each producer: which one it is, epoch, last sequence, coordinator epoch, first offset."""
-    request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[partition])])
-    (answer,) = talk.ask(request, 0).topics[0].partitions
     places = {producer.producer_id: place for place, producer in enumerate(known)}
-    return name(answer.error_code), sorted(
-        (
-            places.get(producer.producer_id, -1),
-            producer.producer_epoch,
-            producer.last_sequence,
-            producer.coordinator_epoch,
-            producer.current_txn_start_offset,
-        )
-        for producer in answer.active_producers
-    )
+    each = "producer_id:place producer_epoch last_sequence coordinator_epoch current_txn_start_offset"
+    shape = f"error_code active_producers{{{each}}}"
+    return counts(talk.producers(topic, partition), shape, place=lambda producer_id: places.get(producer_id, -1))
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
@@ -235,17 +217,16 @@ def marker(
     version: int = 1,
     partitions: Sequence[int] = (0,),
 ) -> list[str]:
-    written = WritableTxnMarker(
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        transaction_result=commit,
-        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=partitions)],
-        coordinator_epoch=coordinator_epoch,
-        transaction_version=transaction_version,
-    )
-    (answer,) = talk.ask(WriteTxnMarkersRequest(markers=[written]), version).markers
-    found = sorted((part.partition_index, name(part.error_code)) for each in answer.topics for part in each.partitions)
-    return [error for _, error in found]
+    written = {
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+        "transaction_result": commit,
+        "topics": [(topic, partitions)],
+        "coordinator_epoch": coordinator_epoch,
+        "transaction_version": transaction_version,
+    }
+    shape = "markers.0.topics/partitions{partition_index error_code}"
+    return [error for _, error in talk.ask("WriteTxnMarkers", version, shape, markers=[written])]
 
 
 def markers(talk: Conversation) -> Told:
@@ -257,13 +238,8 @@ def markers(talk: Conversation) -> Told:
     yield "a batch", producer.produce(topic=topic)
     yield "an older epoch", marker(talk, topic, producer.but(producer_epoch=0))
     yield "no epoch", marker(talk, topic, producer.but(producer_epoch=-1))
-    yield (
-        "unknown places",
-        [
-            marker(talk, "nowhere", producer),
-            marker(talk, topic, producer, partitions=(9,)),
-        ],
-    )
+    unknown = [marker(talk, "nowhere", producer), marker(talk, topic, producer, partitions=(9,))]
+    yield "unknown places", unknown
     yield "ends, still open", ends(talk, topic)
     yield "abort", marker(talk, topic, producer, coordinator_epoch=5)
     yield "ends, aborted", ends(talk, topic)
@@ -326,17 +302,18 @@ def operators(talk: Conversation) -> Told:
 
 
 def _shown(talk: Conversation, producer: Producer) -> Any:
-    state = talk.described(producer.transactional_id)
-    return (
-        name(state.error_code),
-        state.transaction_state,
-        state.transaction_timeout_ms,
-        state.transaction_start_time_ms > 0,
-        state.producer_id == producer.producer_id,
-        state.producer_epoch,
-        sorted((entry.topic, sorted(entry.partitions)) for entry in state.topics if entry.topic[0] != "_"),
-        len(state.topics),
+    shape = (
+        "error_code transaction_state transaction_timeout_ms transaction_start_time_ms:is_there producer_id:is_its "
+        "producer_epoch topics:named topics:len"
     )
+    ways = {
+        "is_there": lambda start_ms: start_ms > 0,
+        "is_its": same(producer.producer_id),
+        "named": lambda topics: sorted(
+            (each.topic, sorted(each.partitions)) for each in topics if each.topic[0] != "_"
+        ),
+    }
+    return counts(talk.described(producer.transactional_id), shape, **ways)
 
 
 def listed(talk: Conversation) -> Told:
@@ -352,13 +329,9 @@ def listed(talk: Conversation) -> Told:
     talk.broker.let_pass(300)
 
     def found(version: int = 2, **filters: Any) -> Any:
-        answer = talk.ask(ListTransactionsRequest(**filters), version)
-        states = sorted(
-            (entry.transactional_id, entry.transaction_state)
-            for entry in answer.transaction_states
-            if entry.transactional_id.startswith("listed")
-        )
-        return name(answer.error_code), sorted(answer.unknown_state_filters), states
+        shape = "error_code unknown_state_filters{} transaction_states{transactional_id transaction_state}"
+        error, unknown, states = talk.ask("ListTransactions", version, shape, **filters)
+        return error, unknown, [state for state in states if state[0].startswith("listed")]
 
     for version in (0, 1, 2):
         yield f"v{version} all", found(version)

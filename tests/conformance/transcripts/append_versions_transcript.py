@@ -14,20 +14,8 @@ from uuid import UUID
 
 from crc32c import crc32c
 
-from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from oncelog.protocol.generated.delete_records_request import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
-from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from oncelog.protocol.records.batch import encode_batch
-from oncelog.protocol.records.record import Record
-from oncelog.protocol.topics import ZERO_UUID
-from tests.clients.conversation import IMPLICIT, PLAIN, VERIFIED, Conversation, name
-from tests.clients.group_members import Broker
+from tests.clients.asking import NO_ID, Broker, batch, one_partition
+from tests.clients.conversation import IMPLICIT, PLAIN, VERIFIED, Conversation
 from tests.conformance.transcripts.partition_transcript import EPOCH, STATES, TOPIC, Place, must
 from tests.conformance.transcripts.transaction_transcript import prepare
 from tests.support.logs.append_tables import BATCHES, rows
@@ -63,10 +51,9 @@ KINDS = {
 def _deleted(place: Place) -> None:
     """Six batches as in `plain`, whose records are deleted: the producer is remembered."""
     STATES["plain"](place)
-    partition = DeleteRecordsPartition(partition_index=place.partition, offset=-1)
-    topics = [DeleteRecordsTopic(name=TOPIC, partitions=[partition])]
-    answer = place.talk.ask(DeleteRecordsRequest(topics=topics, timeout_ms=10_000), 2)
-    must(name(answer.topics[0].partitions[0].error_code), "NONE")
+    topics = one_partition(TOPIC, place.partition, offset=-1)
+    shape = "topics.0.partitions.0.error_code"
+    must(place.talk.ask("DeleteRecords", 2, shape, topics=topics, timeout_ms=10_000), "NONE")
 
 
 def _turned_away_by_v11(place: Place) -> None:
@@ -134,20 +121,19 @@ FLAWS: dict[str, Callable[[bytearray], None]] = {
 def _encoded(
     talk: Conversation, kind: Kind, place: Place, at: tuple[int, int], count: int, compression: str = "none"
 ) -> bytes:
-    records = [Record(index, talk.wall_ms, None, b"value") for index in range(count)]
     identity: dict[str, Any] = {}
     if kind.has_producer:
         producer_epoch, base_sequence = at
         producer_id = place.producer.producer_id
         identity = {"producer_id": producer_id, "producer_epoch": producer_epoch, "base_sequence": base_sequence}
-    return encode_batch(records, **identity, transactional=kind.is_transactional, compression=compression)
+    return batch(count, talk.wall_ms, **identity, transactional=kind.is_transactional, compression=compression)
 
 
 def _flawed(talk: Conversation, kind: Kind, place: Place, flaw: str) -> bytes:
-    batch = bytearray(_encoded(talk, kind, place, (EPOCH, 0), 1, "zstd" if flaw == "zstd" else "none"))
-    FLAWS[flaw](batch)
-    pack_into(">I", batch, 17, crc32c(bytes(batch[21:])) ^ (flaw == "a flipped checksum"))
-    return bytes(batch)
+    data = bytearray(_encoded(talk, kind, place, (EPOCH, 0), 1, "zstd" if flaw == "zstd" else "none"))
+    FLAWS[flaw](data)
+    pack_into(">I", data, 17, crc32c(bytes(data[21:])) ^ (flaw == "a flipped checksum"))
+    return bytes(data)
 
 
 # --- the questions ----------------------------------------------------------------------------------------------------
@@ -156,11 +142,11 @@ def _flawed(talk: Conversation, kind: Kind, place: Place, flaw: str) -> bytes:
 @dataclass(slots=True)
 class _Topic:
     talk: Conversation
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = NO_ID
 
     def make(self) -> None:
-        topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-        while (made := self.talk.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0]).error_code:
+        topics = [(TOPIC, 1, 1)]
+        while (made := self.talk.ask("CreateTopics", 7, topics=topics, timeout_ms=10_000).topics[0]).error_code:
             self.talk.broker.let_pass(100)
         self.topic_id = made.topic_id
         # A topic may be there before its partitions are.
@@ -168,8 +154,8 @@ class _Topic:
             self.talk.broker.let_pass(100)
 
     def make_again(self) -> None:
-        request = DeleteTopicsRequest(topic_names=[TOPIC], timeout_ms=10_000)
-        must(name(self.talk.ask(request, 5).responses[0].error_code), "NONE")
+        gone = {"topic_names": [TOPIC], "timeout_ms": 10_000}
+        must(self.talk.ask("DeleteTopics", 5, "responses.0.error_code", **gone), "NONE")
         self.make()
 
 
@@ -221,7 +207,7 @@ def _place(talk: Conversation, key: tuple[str, int], question: str, state: str) 
 
 def _asked(topic: _Topic, kind: Kind, batches: list[tuple[int, Place, bytes]]) -> str:
     """The answers by version, such as "3-10 INVALID_TXN_STATE, 11-13 TRANSACTION_ABORTABLE"."""
-    answers = [(version, _answer(topic, kind, place, batch, version)) for version, place, batch in batches]
+    answers = [(version, _answer(topic, kind, place, data, version)) for version, place, data in batches]
     lines = []
     for answer, alike in groupby(answers, lambda each: each[1]):
         versions = [version for version, _ in alike]
@@ -230,23 +216,17 @@ def _asked(topic: _Topic, kind: Kind, batches: list[tuple[int, Place, bytes]]) -
     return ", ".join(lines)
 
 
-def _answer(topic: _Topic, kind: Kind, place: Place, batch: bytes, version: int) -> str:
+def _answer(topic: _Topic, kind: Kind, place: Place, data: bytes, version: int) -> str:
     if kind.is_added and version < IMPLICIT:
         place.producer.add(0, topic=TOPIC)
     end = place.end
-    data = PartitionProduceData(index=0, records=memoryview(batch))
-    has_id = version >= _TOPIC_IDS_SINCE
-    identity = {"topic_id": topic.topic_id} if has_id else {"name": TOPIC}
-    request = ProduceRequest(
-        transactional_id=place.producer.transactional_id if kind.names_an_id else None,
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[TopicProduceData(**identity, partition_data=[data])],
-    )
-    answer = place.talk.ask(request, version).responses[0].partition_responses[0]
-    if answer.error_code:
-        return ErrorCode(answer.error_code).name
-    return "written" if answer.base_offset >= end else "duplicate"
+    identity = {"topic_id": topic.topic_id} if version >= _TOPIC_IDS_SINCE else {"name": TOPIC}
+    topics = [{**identity, "partition_data": [{"index": 0, "records": data}]}]
+    transactional_id = place.producer.transactional_id if kind.names_an_id else None
+    error, base_offset = place.talk.produce_data(topics, version, transactional_id)
+    if error != "NONE":
+        return error
+    return "written" if base_offset >= end else "duplicate"
 
 
 # Where we answer otherwise on purpose, and why.

@@ -5,16 +5,10 @@ who is asked what on the way. Since each place is reached once, there everybody 
 tables of `tests.support.transactions.tables`; were it to change something, the state that follows would show it.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
-from oncelog.protocol.generated.end_txn_request import EndTxnRequest
+from tests.clients.asking import Broker, Told
 from tests.clients.conversation import IMPLICIT, TOPIC, Conversation, Producer, ends
-from tests.clients.group_members import Broker
 from tests.conformance.transcripts.prepared_transcript import HELD, as_it_is, create_held
 from tests.conformance.transcripts.transaction_transcript import decided, prepare
-
-Told = Iterator[tuple[str, Any]]
 
 LAST_EPOCH = 2**15 - 2
 """The last epoch that a producer is given; the one after it is kept for fences."""
@@ -166,7 +160,7 @@ def held_at_the_last_epoch(broker: Broker, wall_ms: int) -> Told:
     producer = _near_the_last(talk, "used up").ended(False, 5).ended(False, 5)
     yield "added at the last epoch", (producer.add(0), producer.add(0, topic=HELD))
     yield "written at the last epoch", producer.write(0, version=IMPLICIT)
-    answer = talk.ask(EndTxnRequest(committed=True, **producer.identity), 5)
+    answer = talk.ask("EndTxn", 5, committed=True, **producer.identity)
     yield "ended at the last epoch", producer.pair(answer)
     while len(set(ends(talk, TOPIC))) > 1:
         talk.broker.let_pass(10)

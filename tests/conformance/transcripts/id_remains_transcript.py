@@ -5,12 +5,8 @@ Owns: the questions. The broker must be fresh, forget ids and producers after tw
 twenty seconds of its conversation. Does not own: groups (`group_remains_transcript`).
 """
 
-from collections.abc import Iterator
-from typing import Any
-
-from oncelog.protocol.generated.describe_producers_request import DescribeProducersRequest, TopicRequest
-from tests.clients.conversation import Conversation, Producer, name
-from tests.clients.group_members import Broker
+from tests.clients.asking import Broker, Told, name
+from tests.clients.conversation import Conversation, Producer
 from tests.conformance.transcripts.transaction_transcript import prepare
 
 IDLE = ("transactional.id.expiration.ms=2000", "producer.id.expiration.ms=2000")
@@ -25,13 +21,11 @@ TOPIC = "remains"
 
 def _producers(talk: Conversation, *known: Producer) -> list[int]:
     """The places of those that the partition knows."""
-    request = DescribeProducersRequest(topics=[TopicRequest(name=TOPIC, partition_indexes=[0])])
-    (answer,) = talk.ask(request, 0).topics[0].partitions
-    found = {each.producer_id for each in answer.active_producers}
+    found = {each.producer_id for each in talk.producers(TOPIC).active_producers}
     return [place for place, producer in enumerate(known) if producer.producer_id in found]
 
 
-def conversation(broker: Broker, wall_ms: int) -> Iterator[tuple[str, Any]]:
+def conversation(broker: Broker, wall_ms: int) -> Told:
     """Every question and its answer."""
     talk = Conversation(broker, wall_ms)
     prepare(talk)

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tests.clients.asking import Broker, one_partition
 from tests.clients.conversation import IMPLICIT, VERIFIED, Conversation, Producer
-from tests.clients.group_members import Broker
 from tests.conformance.transcripts.append_transcript import marker
 from tests.conformance.transcripts.transaction_transcript import prepare
 from tests.support.logs.append_tables import BATCHES, KINDS, MARKERS, rows
@@ -57,9 +56,8 @@ class Place:
 
     @property
     def end(self) -> int:
-        at = ListOffsetsPartition(partition_index=self.partition, timestamp=_LATEST)
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=[at])])
-        while (answer := self.talk.ask(request, 7).topics[0].partitions[0]).error_code:
+        asked = {"replica_id": -1, "topics": one_partition(TOPIC, self.partition, timestamp=_LATEST)}
+        while (answer := self.talk.ask("ListOffsets", 7, **asked).topics[0].partitions[0]).error_code:
             self.talk.broker.let_pass(100)  # a topic may be there before its partitions are
         return int(answer.offset)
 

@@ -8,14 +8,10 @@ transactional id of its own, as in `transaction_transcript`.
 
 from collections.abc import Callable, Iterator
 from operator import methodcaller
-from typing import Any
 
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tests.clients.asking import Broker, Told
 from tests.clients.conversation import IMPLICIT, TOPIC, VERIFIED, Conversation, Producer, ends
-from tests.clients.group_members import Broker
 from tests.conformance.transcripts.transaction_transcript import WHO, Question, prepare, questions
-
-Told = Iterator[tuple[str, Any]]
 
 HELD = "held"
 """The topic whose partition does not take its marker."""
@@ -35,10 +31,7 @@ def conversation(broker: Broker, wall_ms: int) -> Told:
 
 
 def create_held(talk: Conversation) -> None:
-    config = CreatableTopicConfig(name="max.message.bytes", value=_LESS_THAN_A_MARKER)
-    topic = CreatableTopic(name=HELD, num_partitions=1, replication_factor=1, configs=[config])
-    while talk.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5).topics[0].error_code not in (0, 36):
-        talk.broker.let_pass(100)
+    talk.create_empty_topic(HELD, 1, configs=[("max.message.bytes", _LESS_THAN_A_MARKER)])
 
 
 def as_it_is(producer: Producer) -> str:

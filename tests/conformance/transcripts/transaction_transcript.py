@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterator
 from operator import methodcaller
 from typing import Any
 
-from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from tests.clients.asking import Broker, Told, parts_of
 from tests.clients.conversation import GROUP, IMPLICIT, TOPIC, VERIFIED, Conversation, Producer
-from tests.clients.group_members import Broker
 
-Told = Iterator[tuple[str, Any]]
 Question = Callable[[Producer], Any]
 _OF_TOPICS = ("unknown", "internal topic")
 
@@ -28,17 +25,15 @@ def conversation(broker: Broker, wall_ms: int) -> Told:
     """Every question and its answer; `broker` must be fresh."""
     talk = Conversation(broker, wall_ms)
     prepare(talk)
-    for part in (ids, resumed, table, offsets, timeouts):
-        for question, answer in part(talk):
-            yield f"{part.__name__}: {question}", answer
+    yield from parts_of(talk, ids, resumed, table, offsets, timeouts)
 
 
 def prepare(talk: Conversation) -> None:
     talk.create_topic(TOPIC, 3)
     for key, key_type in ((GROUP, 0), ("any", 1)):
-        while talk.ask(FindCoordinatorRequest(key=key, key_type=key_type), 2).error_code:
+        while talk.ask("FindCoordinator", 2, key=key, key_type=key_type).error_code:
             talk.broker.let_pass(100)
-    while talk.ask(DescribeGroupsRequest(groups=[GROUP]), 5).groups[0].error_code not in (0, 69):
+    while talk.ask("DescribeGroups", 5, groups=[GROUP]).groups[0].error_code not in (0, 69):
         talk.broker.let_pass(100)
     # A broker's first verification may find no connection to its coordinator yet.
     producer = talk.started("first")

@@ -3,20 +3,12 @@
 Owns: the questions. Both are asked in a broker of their own, since both change what all transactions see.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from oncelog.protocol.generated.list_transactions_request import ListTransactionsRequest
-from tests.clients.conversation import IMPLICIT, TOPIC, Conversation, Producer, ends, name
-from tests.clients.group_members import Broker
+from tests.clients.asking import Broker, Told, name
+from tests.clients.conversation import IMPLICIT, TOPIC, Conversation, Producer, ends
 from tests.conformance.transcripts.transaction_transcript import prepare
-
-Told = Iterator[tuple[str, Any]]
 
 _TIMEOUTS_MS = (-1, 0, 60_000, 900_000, 900_001, 2**31 - 1)
 _STATE = "__transaction_state"
@@ -26,7 +18,7 @@ def two_phase(broker: Broker, wall_ms: int) -> Told:
     """InitProducerId 6 with every flag; `broker` must be fresh, and serve that version."""
     talk = Conversation(broker, wall_ms)
     prepare(talk)
-    versions = talk.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4).api_keys
+    versions = talk.ask("ApiVersions", 4, client_software_name="a", client_software_version="1").api_keys
     yield "offered", [api.max_version for api in versions if api.api_key == ApiKey.INIT_PRODUCER_ID]
     nobody = Producer(talk, "", -2, -1)
     for flags in (
@@ -75,14 +67,14 @@ def without_state(broker: Broker, wall_ms: int) -> Told:
     opened.write(0, version=IMPLICIT)
     ended.write(1, version=IMPLICIT)
     after = ended.ended(True, 5)
-    request = DeleteTopicsRequest(topic_names=[_STATE], timeout_ms=10_000)
-    yield "deletion", name(talk.ask(request, 5).responses[0].error_code)
+    deleted = {"topic_names": [_STATE], "timeout_ms": 10_000}
+    yield "deletion", talk.ask("DeleteTopics", 5, "responses.0.error_code", **deleted)
     while unused.end(True) != "NOT_COORDINATOR":  # the broker notices a little later
         talk.broker.let_pass(100)
     for producer in (opened, after, unused):
         yield f"{producer.transactional_id}, no topic", _asked(producer)
     yield "listed", _listed(talk)
-    while talk.ask(FindCoordinatorRequest(key="any", key_type=1), 2).error_code:
+    while talk.ask("FindCoordinator", 2, key="any", key_type=1).error_code:
         talk.broker.let_pass(100)
     while unused.end(True) in ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"):
         talk.broker.let_pass(100)
@@ -108,5 +100,4 @@ def _asked(producer: Producer) -> Any:
 
 
 def _listed(talk: Conversation) -> Any:
-    answer = talk.ask(ListTransactionsRequest(), 0)
-    return ErrorCode(answer.error_code).name, sorted(state.transactional_id for state in answer.transaction_states)
+    return talk.ask("ListTransactions", 0, "error_code transaction_states{transactional_id}")

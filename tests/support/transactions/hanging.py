@@ -3,7 +3,6 @@
 import shutil
 import time
 
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.clients.conversation import Conversation
 from tests.clients.wire import WireBroker
 from tests.support.processes.daemon import Daemon
@@ -15,7 +14,7 @@ def conversation(bootstrap: str) -> Conversation:
     """With a broker whose transaction coordinator is there; batches are an hour old."""
     broker = WireBroker(bootstrap)
     talk = Conversation(broker, time.time_ns() // 1_000_000 - AN_HOUR_MS)
-    while talk.ask(FindCoordinatorRequest(key="any", key_type=1), 2).error_code:
+    while talk.ask("FindCoordinator", 2, key="any", key_type=1).error_code:
         broker.let_pass(20)
     return talk
 
