@@ -1,11 +1,10 @@
 """A broker that a conversation may stop and start again: ours, and Apache Kafka."""
 
 from collections.abc import Callable
-from typing import Any
 
 from oncelog.protocol.message import Message
-from tests.clients.wire import WireBroker
-from tests.fakes.broker import VirtualBroker
+from tests.clients.wire import WireBroker, WireReply
+from tests.fakes.broker import Reply, VirtualBroker
 from tests.support.kafka.server import Kafka
 
 _FILE = "{topic}-{partition}/leader-epoch-checkpoint"
@@ -16,8 +15,8 @@ class OurLives:
         self._broker = VirtualBroker()
         self.time = self._broker.time
 
-    def ask(self, request: Message, version: int) -> Any:
-        return self._broker.ask(request, version)
+    def send(self, request: Message, version: int, *, client_id: str = "client") -> Reply:
+        return self._broker.send(request, version, client_id=client_id)
 
     def let_pass(self, delay_ms: int) -> None:
         self._broker.let_pass(delay_ms)
@@ -41,8 +40,8 @@ class KafkaLives:
         self._kafka = kafka
         self._wire = WireBroker(kafka.bootstrap)
 
-    def ask(self, request: Message, version: int) -> Any:
-        return self._wire.ask(request, version)
+    def send(self, request: Message, version: int, *, client_id: str = "client") -> WireReply:
+        return self._wire.send(request, version, client_id=client_id)
 
     def let_pass(self, delay_ms: int) -> None:
         self._wire.let_pass(delay_ms)

@@ -5,20 +5,12 @@ Each is sent to a topic that keeps it as it is, to one with another codec, for w
 compacted one.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from oncelog.protocol.generated.incremental_alter_configs_request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from oncelog.protocol.records.batch import iter_batches
 from oncelog.protocol.records.record import decode_records
-from tests.conformance.transcripts.produce_transcript import Broker, batch, create, produce
+from tests.clients.asking import Broker, Told, one_partition
+from tests.conformance.transcripts.produce_transcript import ProduceTalk, batch
 from tests.support.requests.frame_shapes import COMPRESSING, RECORDS, START_MS, batch_of, shapes
 
 OTHER_CODEC = {"gzip": "lz4", "snappy": "gzip", "lz4": "zstd", "zstd": "uncompressed"}
@@ -28,39 +20,39 @@ SOUGHT = 27
 """The index of the record whose time is looked up: in the second of two frames."""
 
 
-def conversation(broker: Broker) -> Iterator[tuple[str, Any]]:
+def conversation(broker: Broker) -> Told:
+    talk = ProduceTalk(broker)
     for codec in COMPRESSING:
         topics = {
-            "as it is": create(broker, f"{codec}-as-it-is"),
-            "encoded again": create(broker, f"{codec}-encoded-again", compression_type=OTHER_CODEC[codec]),
-            "compacted": _compacted(broker, codec),
+            "as it is": talk.made(f"{codec}-as-it-is"),
+            "encoded again": talk.made(f"{codec}-encoded-again", compression_type=OTHER_CODEC[codec]),
+            "compacted": _compacted(talk, codec),
         }
         for number, (shape, data) in enumerate(shapes(codec).items(), start=1):
             start_ms = START_MS + 1_000 * number
             for kind in KINDS:
-                yield f"{codec}: {shape}, {kind}", _answer(broker, topics[kind], batch_of(codec, data, start_ms))
+                yield f"{codec}: {shape}, {kind}", _answer(talk, topics[kind], batch_of(codec, data, start_ms))
 
 
-def _compacted(broker: Broker, codec: str) -> str:
-    name = create(broker, f"{codec}-compacted")  # waits until a record without a key is accepted
-    change = AlterableConfig(name="cleanup.policy", config_operation=0, value="compact")
-    resource = AlterConfigsResource(resource_type=2, resource_name=name, configs=[change])
-    broker.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
-    while produce(broker, name, batch())[0] != "INVALID_RECORD":
-        broker.let_pass(100)
+def _compacted(talk: ProduceTalk, codec: str) -> str:
+    name = talk.made(f"{codec}-compacted")  # waits until a record without a key is accepted
+    change = {"resource_type": 2, "resource_name": name, "configs": [("cleanup.policy", 0, "compact")]}
+    talk.ask("IncrementalAlterConfigs", 1, resources=[change], validate_only=False)
+    while talk.produce(name, batch())[0] != "INVALID_RECORD":
+        talk.broker.let_pass(100)
     return name
 
 
-def _answer(broker: Broker, topic: str, data: bytes) -> tuple[Any, ...]:
+def _answer(talk: ProduceTalk, topic: str, data: bytes) -> tuple[Any, ...]:
     """The code and the records at fault; if it was accepted: whether all records are there, in order, and which of them
     a look-up finds."""
     start_ms = int.from_bytes(data[27:35], "big")
-    code, base_offset, bad = produce(broker, topic, data)
+    code, base_offset, bad = talk.produce(topic, data)
     if code != "NONE":
         return code, bad
-    found = _sought(broker, topic, start_ms + SOUGHT)
+    found = _sought(talk, topic, start_ms + SOUGHT)
     try:
-        read = [each for each in _read(broker, topic, base_offset) if each.offset >= base_offset]
+        read = [each for each in _records(talk, topic, base_offset) if each.offset >= base_offset]
     except ProtocolError:
         return code, bad, UNREADABLE
     as_sent = [(each.offset - base_offset, each.timestamp - start_ms, each.key, each.value) for each in read]
@@ -68,24 +60,14 @@ def _answer(broker: Broker, topic: str, data: bytes) -> tuple[Any, ...]:
     return code, bad, as_sent == wanted, found - base_offset
 
 
-def _sought(broker: Broker, topic: str, timestamp_ms: int) -> int:
-    partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp_ms)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[partition])])
-    offset: int = broker.ask(request, 5).topics[0].partitions[0].offset
+def _sought(talk: ProduceTalk, topic: str, timestamp_ms: int) -> int:
+    topics = one_partition(topic, timestamp=timestamp_ms)
+    offset: int = talk.ask("ListOffsets", 5, "topics.0.partitions.0.offset", replica_id=-1, topics=topics)
     return offset
 
 
-def _read(broker: Broker, topic: str, offset: int) -> list[Any]:
-    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000_000)
-    request = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=1_000_000,
-        isolation_level=0,
-        topics=[FetchTopic(topic=topic, partitions=[partition])],
-    )
-    data = broker.ask(request, 10).responses[0].partitions[0].records
-    return [record for _, batch in iter_batches(memoryview(data)) for record in decode_records(batch)]
+def _records(talk: ProduceTalk, topic: str, offset: int) -> list[Any]:
+    return [record for _, batch in talk.read(topic, offset) for record in decode_records(batch)]
 
 
 _EXCEPTION = "Kafka meets an exception of its own (UNKNOWN_SERVER_ERROR), we answer the code that fits"

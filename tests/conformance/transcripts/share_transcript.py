@@ -3,21 +3,12 @@
 Owns: the questions. Does not own: which part of an answer counts (`tests.conformance.share_room`).
 """
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
-from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.delete_records_request import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
+from tests.clients.asking import Broker, Told
 from tests.conformance.share_room import SPREADS_MS, Key, Room
 
-Told = Iterator[tuple[str, Any]]
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 SETTINGS = (
     "group.share.min.record.lock.duration.ms=1000",
@@ -30,11 +21,9 @@ SETTINGS = (
 )
 
 
-def conversation(broker: Any, wall_ms: int) -> Told:
+def conversation(broker: Broker, wall_ms: int) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    for key_type in (0, 1):
-        finding = FindCoordinatorRequest(key="any", key_type=key_type)
-        Room(broker, "any", wall_ms).until(partial(broker.ask, finding, 2), lambda answer: not answer.error_code)
+    Room(broker, "any", wall_ms).await_coordinators()
     for part in (
         sessions,
         strangers,
@@ -63,10 +52,8 @@ def conversation(broker: Any, wall_ms: int) -> Told:
 
 
 def sessions(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest")
-    room.begin("t")
-    room.produce("t", 2)
+    key = room.started()
+    room.write("t", 2)
     member = room.member("first")
     yield "no session", member.fetch(key, share_session_epoch=1)
     yield "nothing to close", member.fetch(key, share_session_epoch=-1)
@@ -86,10 +73,8 @@ def sessions(room: Room) -> Told:
 
 
 def strangers(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest")
-    room.begin("t")
-    room.produce("t")
+    key = room.started()
+    room.write("t")
     member = room.member("first")
     for name, fields in (
         ("no group", {"group_id": None}),
@@ -112,17 +97,15 @@ def strangers(room: Room) -> Told:
 
 
 def batches(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest")
-    room.begin("t")
+    key = room.started()
     for count in (3, 2, 4, 1, 5):
-        room.produce("t", count)
+        room.write("t", count)
     first, second = room.member("first"), room.member("second")
     yield "as many as one", first.records(key, max_records=1)
     yield "what is left of it", second.records(key, max_records=4)
     yield "in batches of two", second.records(batch_size=2)
     yield "nothing is left", first.fetch(max_wait_ms=0)
-    room.produce("t", 2)
+    room.write("t", 2)
     yield "nothing wanted", first.fetch(max_records=0)
     yield "no bytes wanted", first.fetch(max_bytes=0)
     yield "few bytes", first.records(max_bytes=1)
@@ -130,11 +113,9 @@ def batches(room: Room) -> Told:
 
 
 def record_limit(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest")
-    room.begin("t")
+    key = room.started()
     for count in (5, 3, 4):
-        room.produce("t", count)
+        room.write("t", count)
     member = room.member("first")
     for number, wanted in enumerate((2, 2, 3, 10)):
         keys = [key] if number == 0 else []
@@ -146,11 +127,11 @@ def record_limit(room: Room) -> Told:
 
 def invalid_acknowledgements(room: Room) -> Told:
     key, other = (room.topic("t"), 0), (room.topic("u"), 0)
-    room.configure(share_auto_offset_reset="earliest")
+    room.set(share_auto_offset_reset="earliest")
     room.begin("t", "u")
-    room.produce("t", 5)
-    room.produce("t", 5)
-    room.produce("u", 5)
+    room.write("t", 5)
+    room.write("t", 5)
+    room.write("u", 5)
     member = room.member("first")
     yield "held", member.records(key)
     for name, batches in (
@@ -180,17 +161,15 @@ def invalid_acknowledgements(room: Room) -> Told:
     yield "not the owner of one", second.acknowledge({key: [(3, 3, [ACCEPT])]})
     yield "all are still held", member.acknowledge({key: [(0, 9, [ACCEPT])]})
     yield "once more", member.acknowledge({key: [(0, 9, [ACCEPT])]})
-    room.produce("t", 1)
+    room.write("t", 1)
     yield "the next one", member.records()
     yield "far before", member.acknowledge({key: [(0, 3, [REJECT])]})
     yield "before and now", member.acknowledge({key: [(8, 10, [ACCEPT])]})
 
 
 def acknowledgements(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest")
-    room.begin("t")
-    room.produce("t", 10)
+    key = room.started()
+    room.write("t", 10)
     first, second = room.member("first"), room.member("second")
     yield "held", first.records(key)
     types = [ACCEPT, RELEASE, REJECT, GAP, ACCEPT, RELEASE]
@@ -207,10 +186,10 @@ def acknowledgements(room: Room) -> Told:
 
 def with_a_fetch(room: Room) -> Told:
     key, other = (room.topic("t", 2), 0), ("t", 1)
-    room.configure(share_auto_offset_reset="earliest")
+    room.set(share_auto_offset_reset="earliest")
     room.begin("t")
-    room.produce("t", 3)
-    room.produce("t", 3, 1)
+    room.write("t", 3)
+    room.write("t", 3, 1)
     member = room.member("first")
     held = member.records(key)
     yield "held", held
@@ -224,10 +203,8 @@ def with_a_fetch(room: Room) -> Told:
 
 
 def endings(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest")
-    room.begin("t")
-    room.produce("t", 4)
+    key = room.started()
+    room.write("t", 4)
     first, second = room.member("first"), room.member("second")
     yield "held", first.records(key)
     yield "closed with a fetch", first.fetch(acknowledged={key: [(0, 0, [ACCEPT])]}, share_session_epoch=-1)
@@ -238,10 +215,8 @@ def endings(room: Room) -> Told:
 
 
 def renewals(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest")
-    room.begin("t")
-    room.produce("t", 4)
+    key = room.started()
+    room.write("t", 4)
     member = room.member("first")
     yield "held", member.records(key)
     nothing: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
@@ -254,7 +229,7 @@ def renewals(room: Room) -> Told:
     yield "with others", member.acknowledge(mixed, is_renew_ack=True)
     yield "of what is not held", member.acknowledge({key: [(1, 1, [RENEW])]}, is_renew_ack=True)
     yield "without any", member.acknowledge({key: [(0, 0, [ACCEPT])]}, is_renew_ack=True)
-    room.configure(share_renew_acknowledge_enable="false")
+    room.set(share_renew_acknowledge_enable="false")
     yield "not enabled", member.acknowledge({key: [(3, 3, [RENEW])]}, is_renew_ack=True)
     first_version = room.member("third", version=1)
     first_version.fetch(key, max_wait_ms=0)
@@ -262,10 +237,8 @@ def renewals(room: Room) -> Told:
 
 
 def delivery_counts(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest", share_delivery_count_limit="5")
-    room.begin("t")
-    room.produce("t", 4)
+    key = room.started(share_delivery_count_limit="5")
+    room.write("t", 4)
     member = room.member("first")
     for number in range(8):
         keys = [key] if number == 0 else []
@@ -274,15 +247,13 @@ def delivery_counts(room: Room) -> Told:
         ranges = found[0][6] if found else []
         released: dict[Key, Any] = {key: [(first, last, [RELEASE]) for first, last, _ in ranges]}
         yield f"{number}: released", member.acknowledge(released)
-    room.produce("t", 1)
+    room.write("t", 1)
     yield "the next ones", member.records()
 
 
 def locks(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest", share_record_lock_duration_ms="1000")
-    room.begin("t")
-    room.produce("t", 3)
+    key = room.started(share_record_lock_duration_ms="1000")
+    room.write("t", 3)
     first, second = room.member("first"), room.member("second")
     yield "held", first.records(key)
     yield "one is accepted", first.acknowledge({key: [(1, 1, [ACCEPT])]})
@@ -293,11 +264,9 @@ def locks(room: Room) -> Told:
 
 
 def most_locks(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest", share_partition_max_record_locks="100")
-    room.begin("t")
+    key = room.started(share_partition_max_record_locks="100")
     for _ in range(3):
-        room.produce("t", 60)
+        room.write("t", 60)
     first, second = room.member("first"), room.member("second")
     yield "to the limit", first.records(key)
     yield "no more", second.fetch(key, max_wait_ms=200)
@@ -307,7 +276,7 @@ def most_locks(room: Room) -> Told:
     yield "that one", second.records()
     yield "it is done", second.acknowledge({key: [(40, 40, [ACCEPT])]})
     yield "most are done", first.acknowledge({key: [(30, 39, [ACCEPT]), (41, 99, [ACCEPT])]})
-    room.produce("t", 60)
+    room.write("t", 60)
     yield "what comes then", first.records()
 
 
@@ -315,35 +284,33 @@ def beginnings(room: Room) -> Told:
     for name, reset in (("latest", "latest"), ("earliest", "earliest"), ("duration", "by_duration:PT1H")):
         room.group_id = f"beginnings-{name}"
         key = room.topic("t"), 0
-        room.configure(share_auto_offset_reset=reset)
+        room.set(share_auto_offset_reset=reset)
         room.begin("t")
-        room.produce("t", 2)
+        room.write("t", 2)
         member = room.member("first")
         member.fetch(key, max_wait_ms=1_000)
         yield f"{name}: before", member.fetch(max_wait_ms=0)
-        room.produce("t", 1)
+        room.write("t", 1)
         yield f"{name}: after", member.fetch(max_wait_ms=1_000)
 
 
 def _transactions(room: Room, isolation: str) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest", share_isolation_level=isolation)
-    room.begin("t")
+    key = room.started(share_isolation_level=isolation)
     member = room.member("first")
-    room.produce("t", 1)
+    room.write("t", 1)
     yield "before any", member.records(key)
     room.begin_transaction("t")
-    room.produce("t", 2, in_transaction=True)
+    room.write("t", 2, in_transaction=True)
     yield "open", member.fetch(max_wait_ms=200)
-    room.produce("t", 1)
+    room.write("t", 1)
     yield "behind it", member.fetch(max_wait_ms=200)
     room.end_transaction(committed=False)
     yield "aborted", member.fetch()
     room.begin_transaction("t")
-    room.produce("t", 2, in_transaction=True)
+    room.write("t", 2, in_transaction=True)
     room.end_transaction(committed=True)
     yield "committed", member.records()
-    room.produce("t", 1)
+    room.write("t", 1)
     yield "behind both", member.records()
     yield "all of it", member.acknowledge({key: [(0, 8, [ACCEPT])]})
 
@@ -356,39 +323,28 @@ def committed(room: Room) -> Told:
     yield from _transactions(room, "read_committed")
 
 
-def _delete_records(room: Room, offset: int) -> None:
-    partition = DeleteRecordsPartition(partition_index=0, offset=offset)
-    topic = DeleteRecordsTopic(name=f"{room.group_id}-t", partitions=[partition])
-    (answer,) = room.answer(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), 2).topics[0].partitions
-    assert answer.error_code == ErrorCode.NONE
-
-
 def deleted_records(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest")
-    room.begin("t")
-    room.produce("t", 3)
-    room.produce("t", 3)
+    key = room.started()
+    room.write("t", 3)
+    room.write("t", 3)
     first, second = room.member("first"), room.member("second")
     yield "held", first.records(key, max_records=1)
-    _delete_records(room, 4)
+    room.delete_records("t", 4)
     yield "the rest", second.records(key)
     yield "those that are gone", first.acknowledge({key: [(0, 2, [ACCEPT])]})
     yield "released", second.acknowledge({key: [(4, 5, [RELEASE])]})
-    _delete_records(room, 6)
-    room.produce("t", 1)
+    room.delete_records("t", 6)
+    room.write("t", 1)
     yield "what comes then", second.records()
 
 
 def deleted_topics(room: Room) -> Told:
-    key = room.topic("t"), 0
-    room.configure(share_auto_offset_reset="earliest")
-    room.begin("t")
-    room.produce("t", 3)
+    key = room.started()
+    room.write("t", 3)
     member = room.member("first")
     yield "held", member.records(key)
-    deleting = DeleteTopicsRequest(topics=[DeleteTopicState(name=f"{room.group_id}-t")], timeout_ms=10_000)
-    assert room.answer(deleting, 6).responses[0].error_code == ErrorCode.NONE
+    deleting = {"topics": [{"name": room.named("t")}], "timeout_ms": 10_000}
+    assert room.ask("DeleteTopics", 6, "responses.0.error_code", **deleting) == "NONE"
     room.broker.let_pass(SPREADS_MS)
     yield "acknowledged", member.acknowledge({key: [(0, 0, [ACCEPT])]})
     yield "fetched", member.fetch(max_wait_ms=0)
