@@ -4,24 +4,12 @@ Owns: the questions, and which part of an answer counts: of times to wait, only 
 learns of a change a moment after its controller.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from oncelog.protocol.generated.alter_client_quotas_request import (
-    AlterClientQuotasRequest,
-    EntityData,
-    EntryData,
-    OpData,
-)
-from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from oncelog.protocol.generated.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
-from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from tests.clients.group_members import Broker
+from tests.clients.asking import Asker, Broker, Told, counts, request
 
-Told = Iterator[tuple[str, Any]]
 Entity = Mapping[str, str | None]
 Operation = tuple[str, float | None]
 """A key and its new value; None removes it."""
@@ -58,43 +46,54 @@ DIFFERENCES: dict[str, tuple[str, object]] = {
 
 def conversation(broker: Broker) -> Told:
     """Every question and its answer; `broker` must be fresh."""
-    yield from chain(_refusals(broker), _descriptions(broker), _mutations(broker), _automatic(broker))
+    talk = Talk(broker)
+    yield from chain(_refusals(talk), _descriptions(talk), _mutations(talk), _automatic(talk))
 
 
-def alter(broker: Broker, *changes: tuple[Entity, Sequence[Operation]], validate_only: bool = False) -> Any:
-    entries = [
-        EntryData(
-            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
-            ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in operations],
+_SHOWN = "error_code:int error_message"
+
+
+class Talk(Asker):
+    def alter(self, *changes: tuple[Entity, Sequence[Operation]], validate_only: bool = False) -> Any:
+        entries = [
+            (list(entity.items()), [(key, value or 0.0, value is None) for key, value in operations])
+            for entity, operations in changes
+        ]
+        answer = self.change("AlterClientQuotas", 1, entries=entries, validate_only=validate_only)
+        return counts(answer, f"entries{{entity:named {_SHOWN}}}", named=lambda parts: _named(parts, ""))
+
+    def change(self, api: str, version: int, **fields: Any) -> Any:
+        """Ask for a change, and wait for it to be seen."""
+        _forget_connections(self.broker)
+        answer = self.ask(api, version, **fields)
+        self.broker.let_pass(300)
+        return answer
+
+    def throttled(self, api: str, version: int, field: str, **fields: Any) -> Any:
+        """The first row of the answer to a change: its error, and whether the client is to wait."""
+        answer = self.change(api, version, timeout_ms=5_000, **fields)
+        return *counts(answer, f"{field}.0({_SHOWN})"), answer.throttle_time_ms > 0
+
+    def describe(self, *components: tuple[str, int, str | None], strict: bool = False, version: int = 1) -> Any:
+        answer = self.ask("DescribeClientQuotas", version, components=components, strict=strict)
+        error, message, found = counts(
+            answer,
+            f"{_SHOWN} entries{{entity:named values{{key value}}}}",
+            named=lambda parts: _named(parts, "(default)"),
         )
-        for entity, operations in changes
-    ]
-    _forget_connections(broker)
-    answer = broker.ask(AlterClientQuotasRequest(entries=entries, validate_only=validate_only), 1)
-    broker.let_pass(300)
-    return sorted((_entity(entry, ""), entry.error_code, entry.error_message) for entry in answer.entries)
+        return error, message, found or []
 
 
-def describe(broker: Broker, *components: tuple[str, int, str | None], strict: bool = False, version: int = 1) -> Any:
-    parts = [ComponentData(entity_type=kind, match_type=how, match=match) for kind, how, match in components]
-    answer = broker.ask(DescribeClientQuotasRequest(components=parts, strict=strict), version)
-    entries = sorted(
-        (_entity(entry, "(default)"), sorted((each.key, each.value) for each in entry.values))
-        for entry in answer.entries or ()
-    )
-    return answer.error_code, answer.error_message, entries
+def _named(parts: Any, default: str) -> list[tuple[str, str]]:
+    return sorted((part.entity_type, part.entity_name or default) for part in parts)
 
 
-def _entity(entry: Any, default: str) -> list[tuple[str, str]]:
-    return sorted((part.entity_type, part.entity_name or default) for part in entry.entity)
-
-
-def _refusals(broker: Broker) -> Told:
+def _refusals(talk: Talk) -> Told:
     for entity in ({"user": "u"}, {"client-id": None}, {"user": "u", "client-id": "c"}, {"ip": "10.0.0.1"}):
         for key in (*_KEYS, "nonsense", ""):
             for value in (2.0, 0.0, -1.0, 1.5, 1e10, 1e300, float("inf"), float("nan"), None):
-                yield f"refusals: {entity} {key} {value}", alter(broker, (entity, [(key, value)]))
-        yield f"refusals: {entity}, all removed", alter(broker, (entity, [(key, None) for key in _KEYS]))
+                yield f"refusals: {entity} {key} {value}", talk.alter((entity, [(key, value)]))
+        yield f"refusals: {entity}, all removed", talk.alter((entity, [(key, None) for key in _KEYS]))
     good, bad = ("producer_byte_rate", 5.0), ("producer_byte_rate", -5.0)
     for name, changes in {
         "one of two keys": [({"user": "x"}, [("consumer_byte_rate", 5.0), bad])],
@@ -106,15 +105,15 @@ def _refusals(broker: Broker) -> Told:
         "an ip that is none": [({"ip": "no such host."}, [("connection_creation_rate", 5.0)])],
         "an ip as a name": [({"ip": "localhost"}, [("connection_creation_rate", 5.0)])],
     }.items():
-        yield f"refusals: {name}", alter(broker, *changes)
-        yield f"refusals: after {name}", describe(broker)
+        yield f"refusals: {name}", talk.alter(*changes)
+        yield f"refusals: after {name}", talk.describe()
         for entity in ({"user": "x"}, {"user": "y"}, {"ip": "localhost"}):
-            alter(broker, (entity, [(key, None) for key in _KEYS]))
-    yield "refusals: only to validate", alter(broker, ({"user": "x"}, [good]), validate_only=True)
-    yield "refusals: after only to validate", describe(broker)
+            talk.alter((entity, [(key, None) for key in _KEYS]))
+    yield "refusals: only to validate", talk.alter(({"user": "x"}, [good]), validate_only=True)
+    yield "refusals: after only to validate", talk.describe()
 
 
-def _descriptions(broker: Broker) -> Told:
+def _descriptions(talk: Talk) -> Told:
     entities: list[Entity] = [
         {"user": "a"},
         {"user": "b"},
@@ -127,58 +126,47 @@ def _descriptions(broker: Broker) -> Told:
         {"user": None, "client-id": None},
     ]
     for number, entity in enumerate(entities):
-        alter(broker, (entity, [("producer_byte_rate", 1_000.0 + number)]))
-    alter(broker, ({"ip": "10.0.0.1"}, [("connection_creation_rate", 7.0)]))
-    alter(broker, ({"ip": None}, [("connection_creation_rate", 8.0)]))
-    alter(broker, ({"user": "a"}, [("request_percentage", 12.5)]))
+        talk.alter((entity, [("producer_byte_rate", 1_000.0 + number)]))
+    talk.alter(({"ip": "10.0.0.1"}, [("connection_creation_rate", 7.0)]))
+    talk.alter(({"ip": None}, [("connection_creation_rate", 8.0)]))
+    talk.alter(({"user": "a"}, [("request_percentage", 12.5)]))
     matches: list[tuple[int, str | None]] = [(_EXACT, "a"), (_EXACT, "z"), (_DEFAULT, None), (_ANY, None)]
-    yield "descriptions: all", describe(broker)
-    yield "descriptions: all, strictly", describe(broker, strict=True)
+    yield "descriptions: all", talk.describe()
+    yield "descriptions: all, strictly", talk.describe(strict=True)
     for strict in (False, True):
         for kind in ("user", "client-id", "ip"):
             for how, match in matches:
-                said = describe(broker, (kind, how, match), strict=strict)
+                said = talk.describe((kind, how, match), strict=strict)
                 yield f"descriptions: {kind} {how} {match}, {strict}", said
         for how, match in matches:
             for other in matches:
                 components = (("user", how, match), ("client-id", *other))
-                yield f"descriptions: {components}, {strict}", describe(broker, *components, strict=strict, version=0)
+                yield f"descriptions: {components}, {strict}", talk.describe(*components, strict=strict, version=0)
     for entity in entities:
-        alter(broker, (entity, [(key, None) for key in _KEYS]))
-    alter(broker, ({"ip": "10.0.0.1"}, [("connection_creation_rate", None)]))
-    yield "descriptions: all but one removed", describe(broker)
-    alter(broker, ({"ip": None}, [("connection_creation_rate", None)]))
+        talk.alter((entity, [(key, None) for key in _KEYS]))
+    talk.alter(({"ip": "10.0.0.1"}, [("connection_creation_rate", None)]))
+    yield "descriptions: all but one removed", talk.describe()
+    talk.alter(({"ip": None}, [("connection_creation_rate", None)]))
 
 
-def _mutations(broker: Broker) -> Told:
+def _mutations(talk: Talk) -> Told:
     """One partition a second, eleven at once."""
     rate = "controller_mutation_rate"
 
     def limit(entity: Entity, value: float | None) -> None:
-        alter(broker, (entity, [(rate, value)]))
-        broker.let_pass(3_000)  # Kafka's controller counts by it a while after it is described
+        talk.alter((entity, [(rate, value)]))
+        talk.broker.let_pass(3_000)  # Kafka's controller counts by it a while after it is described
 
     def created(name: str, partitions: int, version: int, validate_only: bool = False) -> Any:
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        _forget_connections(broker)
-        answer = broker.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5_000, validate_only=validate_only), version)
-        broker.let_pass(300)
-        result = answer.topics[0]
-        return result.error_code, result.error_message, answer.throttle_time_ms > 0
+        fields = {"topics": [(name, partitions, 1)], "validate_only": validate_only}
+        return talk.throttled("CreateTopics", version, "topics", **fields)
 
     def grown(name: str, count: int, version: int) -> Any:
-        _forget_connections(broker)
-        wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)
-        answer = broker.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=5_000), version)
-        broker.let_pass(300)
-        return answer.results[0].error_code, answer.results[0].error_message, answer.throttle_time_ms > 0
+        return talk.throttled("CreatePartitions", version, "results", topics=[(name, count, None)])
 
     def deleted(name: str, version: int) -> Any:
-        _forget_connections(broker)
-        wanted = {"topics": [DeleteTopicState(name=name)]} if version >= 6 else {"topic_names": [name]}
-        answer = broker.ask(DeleteTopicsRequest(timeout_ms=5_000, **wanted), version)
-        broker.let_pass(300)
-        return answer.responses[0].error_code, answer.responses[0].error_message, answer.throttle_time_ms > 0
+        wanted = {"topics": [{"name": name}]} if version >= 6 else {"topic_names": [name]}
+        return talk.throttled("DeleteTopics", version, "responses", **wanted)
 
     yield "mutations: before", created("before", 60, 7)
     for strictness, versions in {"strict": (7, 6, 3), "old": (5, 4, 2)}.items():
@@ -201,32 +189,31 @@ def _mutations(broker: Broker) -> Told:
     yield "mutations: delete after many", deleted("strict-after", 6)
 
 
-def _automatic(broker: Broker) -> Told:
+def _automatic(talk: Talk) -> Told:
     """Topics that Metadata creates: a tenth of a partition a second, so that two are above it for as long as we ask.
     Kafka's broker does not wait for its controller: what the first request says of them does not count."""
     rate = "controller_mutation_rate"
 
     def asked(names: Sequence[str] | None, version: int, client_id: str) -> Any:
-        _forget_connections(broker)
-        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        return broker.send(MetadataRequest(topics=topics), version, client_id=client_id).message
+        _forget_connections(talk.broker)
+        topics = None if names is None else [{"name": name} for name in names]
+        return talk.broker.send(request("Metadata", topics=topics), version, client_id=client_id).message
 
     def limited(label: str, entity: Entity, version: int, client_id: str) -> Told:
-        alter(broker, (entity, [(rate, 0.1)]))
-        broker.let_pass(3_000)
+        talk.alter((entity, [(rate, 0.1)]))
+        talk.broker.let_pass(3_000)
         names = [f"automatic-{client_id}-{each}" for each in range(5)]
         asked(names, version, client_id)
-        broker.let_pass(500)
-        created = sum(topic.name in names for topic in asked(None, 12, client_id).topics)
+        talk.broker.let_pass(500)
+        count = sum(topic.name in names for topic in asked(None, 12, client_id).topics)
         answer = asked(names, version, client_id)
         codes = sorted(topic.error_code for topic in answer.topics)
-        yield f"automatic: {label}, version {version}", (created, codes, answer.throttle_time_ms > 0)
-        topic = CreatableTopic(name=f"{names[0]}-explicit", num_partitions=1, replication_factor=1)
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
-        explicit = broker.send(request, 7, client_id=client_id).message.topics[0].error_code
+        yield f"automatic: {label}, version {version}", (count, codes, answer.throttle_time_ms > 0)
+        created = request("CreateTopics", topics=[(f"{names[0]}-explicit", 1, 1)], timeout_ms=5_000)
+        explicit = talk.broker.send(created, 7, client_id=client_id).message.topics[0].error_code
         yield f"automatic: {label}, version {version}, and CreateTopics", explicit
-        alter(broker, (entity, [(rate, None)]))
-        broker.let_pass(1_000)
+        talk.alter((entity, [(rate, None)]))
+        talk.broker.let_pass(1_000)
 
     for version in (12, 3):
         yield from limited("each user, who has none left", {"user": None}, version, f"user-{version}")

@@ -10,22 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from oncelog.protocol.generated.delete_records_request import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from oncelog.protocol.generated.end_txn_request import EndTxnRequest
-from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
-from oncelog.protocol.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.message import Message
-from oncelog.protocol.records.batch import encode_batch, iter_batches
-from oncelog.protocol.records.record import Record, decode_records
+from oncelog.protocol.records.batch import iter_batches
+from oncelog.protocol.records.record import decode_records
+from tests.clients.asking import Asker, Reply, batch, one_partition
 from tests.conformance.recording import Differences
 
 SETTINGS = ("log.retention.check.interval.ms=300", "log.cleaner.backoff.ms=100")
@@ -37,7 +25,7 @@ _EVERYTHING = 2**31 - 1
 
 
 class Broker(Protocol):
-    def ask(self, request: Message, version: int) -> Any: ...
+    def send(self, request: Message, version: int, *, client_id: str = "client") -> Reply: ...
 
     def let_pass(self, delay_ms: int) -> None: ...
 
@@ -50,7 +38,8 @@ class Broker(Protocol):
 class Topic:
     """A topic of one partition, and the producer that writes to it."""
 
-    broker: Broker
+    asker: Asker
+    segments: Callable[[str], list[int]]
     name: str
     wall_ms: int
     producer_id: int = -1
@@ -59,32 +48,26 @@ class Topic:
     def produce(self, age_ms: int | None, *, sequence: int = -1, is_transactional: bool = False, **rest: Any) -> str:
         """A record of this age, as of when the conversation began; None: without a timestamp."""
         timestamp = -1 if age_ms is None else self.wall_ms - age_ms
-        record = Record(0, timestamp, rest.get("key"), rest.get("value", b"value"))
-        batch = encode_batch(
-            [record],
-            producer_id=self.producer_id if sequence >= 0 else -1,
-            producer_epoch=self.producer_epoch if sequence >= 0 else -1,
-            base_sequence=sequence,
-            transactional=is_transactional,
-        )
-        data = PartitionProduceData(index=0, records=memoryview(batch))
-        request = ProduceRequest(
+        identity: dict[str, Any] = {"base_sequence": sequence, "transactional": is_transactional}
+        if sequence >= 0:
+            identity |= {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch}
+        data = batch([(rest.get("key"), rest.get("value", b"value"))], timestamp, **identity)
+        error, base_offset = self.asker.until(
+            lambda answer: answer[0] != "NOT_LEADER_OR_FOLLOWER",  # yet: the topic is new
+            "Produce",
+            12,
+            "responses.0.partition_responses.0(error_code base_offset)",
             transactional_id=self.name if is_transactional else None,
             acks=-1,
             timeout_ms=10_000,
-            topic_data=[TopicProduceData(name=self.name, partition_data=[data])],
+            topic_data=[{"name": self.name, "partition_data": [{"index": 0, "records": data}]}],
         )
-        answer = self.broker.ask(request, 12).responses[0].partition_responses[0]
-        while answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # yet: the topic is new
-            self.broker.let_pass(100)
-            answer = self.broker.ask(request, 12).responses[0].partition_responses[0]
-        return f"{ErrorCode(answer.error_code).name} {answer.base_offset}"
+        return f"{error} {base_offset}"
 
     def offset(self, timestamp: int, isolation_level: int = 0) -> int:
-        wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-        topics = [ListOffsetsTopic(name=self.name, partitions=[wanted])]
-        request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
-        offset: int = self.broker.ask(request, 5).topics[0].partitions[0].offset
+        topics = one_partition(self.name, timestamp=timestamp)
+        fields = {"replica_id": -1, "isolation_level": isolation_level, "topics": topics}
+        offset: int = self.asker.ask("ListOffsets", 5, "topics.0.partitions.0.offset", **fields)
         return offset
 
 
@@ -98,26 +81,21 @@ def wait(topic: Topic) -> None:
 
 def look(topic: Topic) -> str:
     start, stable, end = topic.offset(_EARLIEST), topic.offset(_LATEST, 1), topic.offset(_LATEST)
-    return f"{start} to {end}, stable {stable}, segments {topic.broker.segments(topic.name)}"
+    return f"{start} to {end}, stable {stable}, segments {topic.segments(topic.name)}"
 
 
 def left(topic: Topic) -> list[tuple[int, bytes | None, bytes | None]]:
     """The records that a reader gets."""
-    wanted = FetchPartition(partition=0, fetch_offset=topic.offset(_EARLIEST), partition_max_bytes=_EVERYTHING)
-    found, end = [], topic.offset(_LATEST)
-    while wanted.fetch_offset < end:
-        request = FetchRequest(
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=_EVERYTHING,
-            topics=[FetchTopic(topic=topic.name, partitions=[wanted])],
-        )
-        records = topic.broker.ask(request, 11).responses[0].partitions[0].records
+    found, next_offset, end = [], topic.offset(_EARLIEST), topic.offset(_LATEST)
+    while next_offset < end:
+        wanted = {"partition": 0, "fetch_offset": next_offset, "partition_max_bytes": _EVERYTHING}
+        limits = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": _EVERYTHING}
+        topics = [{"topic": topic.name, "partitions": [wanted]}]
+        records = topic.asker.ask("Fetch", 11, "responses.0.partitions.0.records", **limits, topics=topics)
         next_offset = end
-        for header, batch in iter_batches(memoryview(records)):
+        for header, data in iter_batches(memoryview(records)):
             next_offset = header.next_offset
-            found += [(record.offset, record.key, record.value) for record in decode_records(batch)]
-        wanted = FetchPartition(partition=0, fetch_offset=next_offset, partition_max_bytes=_EVERYTHING)
+            found += [(record.offset, record.key, record.value) for record in decode_records(data)]
     return found
 
 
@@ -134,12 +112,9 @@ def put(*ages_ms: int | None, key: bytes | None = None, value: bytes | None = b"
 
 def delete_below(offset: int) -> Step:
     def step(topic: Topic) -> str:
-        wanted = DeleteRecordsPartition(partition_index=0, offset=offset)
-        request = DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name=topic.name, partitions=[wanted])], timeout_ms=10_000
-        )
-        answer = topic.broker.ask(request, 2).topics[0].partitions[0]
-        return f"{ErrorCode(answer.error_code).name} {answer.low_watermark}"
+        fields = {"topics": one_partition(topic.name, offset=offset), "timeout_ms": 10_000}
+        error, start = topic.asker.ask("DeleteRecords", 2, "topics.0.partitions.0(error_code low_watermark)", **fields)
+        return f"{error} {start}"
 
     return step
 
@@ -148,12 +123,9 @@ def begin_producer(*, is_transactional: bool = False) -> Step:
     def step(topic: Topic) -> None:
         transactional_id = topic.name if is_transactional else None
         if transactional_id is not None:
-            topic.broker.ask(FindCoordinatorRequest(key=transactional_id, key_type=1), 2)
-        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
-        answer = topic.broker.ask(request, 4)
-        while ErrorCode(answer.error_code).retriable:
-            topic.broker.let_pass(100)
-            answer = topic.broker.ask(request, 4)
+            topic.asker.ask("FindCoordinator", 2, key=transactional_id, key_type=1)
+        asked = {"transactional_id": transactional_id, "transaction_timeout_ms": 60_000}
+        answer = topic.asker.until(lambda made: not ErrorCode(made.error_code).retriable, "InitProducerId", 4, **asked)
         topic.producer_id, topic.producer_epoch = answer.producer_id, answer.producer_epoch
 
     return step
@@ -164,10 +136,9 @@ def send(age_ms: int, sequence: int, *, is_transactional: bool = False) -> Step:
 
 
 def commit(topic: Topic) -> str:
-    request = EndTxnRequest(
-        transactional_id=topic.name, producer_id=topic.producer_id, producer_epoch=topic.producer_epoch, committed=True
-    )
-    return ErrorCode(topic.broker.ask(request, 5).error_code).name
+    producer = {"producer_id": topic.producer_id, "producer_epoch": topic.producer_epoch}
+    error: str = topic.asker.ask("EndTxn", 5, "error_code", transactional_id=topic.name, **producer, committed=True)
+    return error
 
 
 @dataclass(frozen=True)
@@ -311,8 +282,10 @@ DIFFERENCES: Differences = {
 
 
 def conversation(broker: Broker, wall_ms: int) -> Iterator[tuple[str, Any]]:
-    topics = [Topic(broker, name, wall_ms) for name in map(_topic_name, range(len(SCENES)))]
-    _create(broker, topics)
+    asker = Asker(broker)
+    asker.pause_ms = 100
+    topics = [Topic(asker, broker.segments, f"scene-{number}", wall_ms) for number in range(len(SCENES))]
+    _create(asker, topics)
     waiting = [(name, 1, iter(scene.steps), topic) for (name, scene), topic in zip(SCENES.items(), topics, strict=True)]
     while waiting:
         still = []
@@ -329,23 +302,13 @@ def conversation(broker: Broker, wall_ms: int) -> Iterator[tuple[str, Any]]:
         broker.let_pass(WAIT_MS)
 
 
-def _topic_name(number: int) -> str:
-    return f"scene-{number}"
-
-
-def _create(broker: Broker, topics: Sequence[Topic]) -> None:
+def _create(asker: Asker, topics: Sequence[Topic]) -> None:
     made = [
-        CreatableTopic(
-            name=topic.name,
-            num_partitions=1,
-            replication_factor=1,
-            configs=[CreatableTopicConfig(name=name, value=value) for name, value in scene.config.items()],
-        )
+        {"name": topic.name, "num_partitions": 1, "replication_factor": 1, "configs": list(scene.config.items())}
         for topic, scene in zip(topics, SCENES.values(), strict=True)
     ]
-    answer = broker.ask(CreateTopicsRequest(topics=made, timeout_ms=10_000), 7)
-    refused = [(topic.name, topic.error_message) for topic in answer.topics if topic.error_code]
+    created = asker.ask("CreateTopics", 7, "topics(name error_code error_message)", topics=made, timeout_ms=10_000)
+    refused = [answer for answer in created if answer[1] != "NONE"]
     assert not refused, refused
-    wanted = [MetadataRequestTopic(name=topic.name) for topic in topics]
-    while any(topic.error_code for topic in broker.ask(MetadataRequest(topics=wanted), 12).topics):
-        broker.let_pass(100)
+    wanted = [{"name": topic.name} for topic in topics]
+    asker.until(lambda errors: {*errors} == {"NONE"}, "Metadata", 12, "topics.error_code", topics=wanted)
