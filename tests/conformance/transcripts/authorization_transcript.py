@@ -7,7 +7,7 @@ request names something else besides, on which the second client never has any.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -17,22 +17,9 @@ from oncelog.broker.apis.table import API_TABLE
 from oncelog.protocol.acls import CLUSTER_NAME, OPERATIONS, Acl, AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-from oncelog.protocol.generated.create_acls_request import AclCreation, CreateAclsRequest
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from oncelog.protocol.generated.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
-from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from oncelog.protocol.generated.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from oncelog.protocol.message import Message
-from oncelog.protocol.records.batch import encode_batch
-from oncelog.protocol.records.record import Record
 from oncelog.protocol.schema import ArrayOf, Field, Schema, Structure
+from tests.clients.asking import NO_ID, Told, batch, one_partition, request
 
 GIVEN, OTHER, ABSENT = "given", "other", "absent"
 """Names of topics, groups and transactional ids alike."""
@@ -59,7 +46,7 @@ class TwoClients(Protocol):
 
 class Question(NamedTuple):
     text: str
-    request: Any
+    asked: Any
     version: int
     shows: bool = False
     """Whether the content of an allowed answer depends on rights, too."""
@@ -85,28 +72,27 @@ def _acl(operation: AclOperation, kind: int, name: str, host: str) -> Acl:
     return Acl(kind, name, PatternType.LITERAL, "User:*", host, operation, Permission.ALLOW)
 
 
-def create(acls: list[Acl]) -> CreateAclsRequest:
-    return CreateAclsRequest(
-        creations=[
-            AclCreation(
-                resource_type=acl.resource_type,
-                resource_name=acl.resource_name,
-                resource_pattern_type=acl.pattern_type,
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-            for acl in acls
-        ]
-    )
+def create(acls: list[Acl]) -> Message:
+    creations = [
+        {
+            "resource_type": acl.resource_type,
+            "resource_name": acl.resource_name,
+            "resource_pattern_type": acl.pattern_type,
+            "principal": acl.principal,
+            "host": acl.host,
+            "operation": acl.operation,
+            "permission_type": acl.permission,
+        }
+        for acl in acls
+    ]
+    made: Message = request("CreateAcls", creations=creations)
+    return made
 
 
-def _delete_of_client() -> DeleteAclsRequest:
+def _delete_of_client() -> Any:
     everything = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
-    return DeleteAclsRequest(
-        filters=[DeleteAclsFilter(**everything, resource_name_filter=None, principal_filter=None, host_filter=CLIENT)]
-    )
+    of_client = {"resource_name_filter": None, "principal_filter": None, "host_filter": CLIENT}
+    return request("DeleteAcls", filters=[{**everything, **of_client}])
 
 
 def _name_of(right: Right | None) -> str:
@@ -116,7 +102,7 @@ def _name_of(right: Right | None) -> str:
 # --- the conversation -------------------------------------------------------------------------------------------------
 
 
-def conversation(broker: TwoClients) -> Iterator[tuple[str, Any]]:
+def conversation(broker: TwoClients) -> Told:
     """Yield each question with its answers, each with the versions in which and the rights with which it is given."""
     ids = _prepare(broker)
     found: dict[str, dict[str, dict[int, str]]] = {}
@@ -128,7 +114,7 @@ def conversation(broker: TwoClients) -> Iterator[tuple[str, Any]]:
         for question in questions(ids, right):
             if question.text.startswith("DELETE_TOPICS"):
                 _create_topics(broker)
-            response = broker.ask(question.request, question.version, CLIENT)
+            response = broker.ask(question.asked, question.version, CLIENT)
             answers = found.setdefault(question.text, {})
             answers.setdefault(_name_of(right), {})[question.version] = told(response, ids, question.shows)
         broker.ask(_delete_of_client(), 3, ADMIN)
@@ -161,41 +147,37 @@ def _prepare(broker: TwoClients) -> dict[str, UUID]:
     _create_topics(broker)
     broker.let_pass(_PAUSE_MS)
     for key_type in (0, 1):
-        broker.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[GIVEN]), 4, ADMIN)
+        broker.ask(request("FindCoordinator", key_type=key_type, coordinator_keys=[GIVEN]), 4, ADMIN)
     broker.let_pass(5 * _PAUSE_MS)
     for name in (GIVEN, OTHER):
-        broker.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4, ADMIN)
-    described = broker.ask(
-        MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in (GIVEN, OTHER)]), 12, ADMIN
-    )
+        broker.ask(request("InitProducerId", transactional_id=name, transaction_timeout_ms=60_000), 4, ADMIN)
+    described = broker.ask(request("Metadata", topics=[{"name": GIVEN}, {"name": OTHER}]), 12, ADMIN)
     return {topic.name: topic.topic_id for topic in described.topics}
 
 
 def _create_topics(broker: TwoClients) -> None:
-    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in (GIVEN, OTHER, "deleted")]
-    broker.ask(CreateTopicsRequest(topics=topics, timeout_ms=5_000), 7, ADMIN)
+    topics = [(name, 1, 1) for name in (GIVEN, OTHER, "deleted")]
+    broker.ask(request("CreateTopics", topics=topics, timeout_ms=5_000), 7, ADMIN)
 
 
 def _keep_groups(broker: TwoClients) -> None:
     """Topics, offsets of two groups, and a member of a consumer group that reads both topics: what the last round may
     have deleted."""
     _create_topics(broker)
-    partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=1)]
-    topics = [OffsetCommitRequestTopic(name=topic, partitions=partitions) for topic in (GIVEN, OTHER)]
+    topics = [of for topic in (GIVEN, OTHER) for of in one_partition(topic, committed_offset=1)]
     for name in (GIVEN, OTHER):
-        broker.ask(OffsetCommitRequest(group_id=name, generation_id_or_member_epoch=-1, topics=topics), 8, ADMIN)
-    broker.ask(
-        ConsumerGroupHeartbeatRequest(
-            group_id="watchers",
-            member_id="member",
-            member_epoch=0,
-            rebalance_timeout_ms=5_000,
-            subscribed_topic_names=[GIVEN, OTHER],
-            topic_partitions=(),
-        ),
-        1,
-        ADMIN,
+        commit = request("OffsetCommit", group_id=name, generation_id_or_member_epoch=-1, topics=topics)
+        broker.ask(commit, 8, ADMIN)
+    joins = request(
+        "ConsumerGroupHeartbeat",
+        group_id="watchers",
+        member_id="member",
+        member_epoch=0,
+        rebalance_timeout_ms=5_000,
+        subscribed_topic_names=[GIVEN, OTHER],
+        topic_partitions=(),
     )
+    broker.ask(joins, 1, ADMIN)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -265,7 +247,6 @@ class Variant(NamedTuple):
 
 def questions(ids: dict[str, UUID], right: Right | None) -> Iterator[Question]:
     for api in API_TABLE.values():
-        module = import_module(f"oncelog.protocol.generated.{api.name}_request")
         schema: Schema = getattr(import_module(f"oncelog.protocol.messages.{api.name}"), f"{api.name}_request".upper())
         variants = _VARIANTS.get(api.key, (Variant(),))
         for version in range(api.minimum, api.maximum + 1):
@@ -273,34 +254,34 @@ def questions(ids: dict[str, UUID], right: Right | None) -> Iterator[Question]:
                 fields = {**_FIELDS.get(api.key, {}), **variant.fields}
                 is_deadly = variant.name == "by id" and right is not None and right[0] is AclOperation.DELETE
                 if variant.since <= version <= variant.until and not (api.key is ApiKey.DELETE_TOPICS and is_deadly):
-                    request = _Filling(module, version, fields, ids).structure(schema.structure, GIVEN)
-                    yield Question(f"{api.key.name} {variant.name}".strip(), request, version, variant.shows)
+                    filled = _Filling(version, fields, ids).structure(schema.structure, GIVEN)
+                    asked = request(api.name, **filled)
+                    yield Question(f"{api.key.name} {variant.name}".strip(), asked, version, variant.shows)
 
 
 class _Filling:
     """A request with a row for each of the two names; numbers and what may be null have their defaults."""
 
-    def __init__(self, module: Any, version: int, fields: Mapping[str, Any], ids: dict[str, UUID]) -> None:
-        self._module, self._version, self._fields, self._ids = module, version, fields, ids
+    def __init__(self, version: int, fields: Mapping[str, Any], ids: dict[str, UUID]) -> None:
+        self._version, self._fields, self._ids = version, fields, ids
 
-    def structure(self, structure: Structure, name: str) -> Any:
+    def structure(self, structure: Structure, name: str) -> dict[str, Any]:
         values = {}
         for field in structure.fields:
             if field.in_version(self._version):
                 value = self._value(field, name)
                 if value is not _DEFAULT:
                     values[field.name] = value
-        return getattr(self._module, structure.name)(**values)
+        return values
 
     def _value(self, field: Field, name: str) -> Any:
         kind = field.type
         if field.name == "timeout_ms":
             return 5_000
         if field.name in self._fields:
-            fixed = self._fields[field.name]
-            return fixed(self._module) if callable(fixed) else fixed
+            return self._fields[field.name]
         if field.name == "topic_id":
-            return self._ids.get(name, UUID(int=0))
+            return self._ids.get(name, NO_ID)
         if isinstance(kind, ArrayOf) and isinstance(kind.element, Structure):
             fields = {inner.name for inner in kind.element.fields}
             rows = (GIVEN, OTHER) if fields & {*_NAMING, "topic_id"} else (GIVEN,)
@@ -320,22 +301,10 @@ _NOBODY = {"member_id": "nobody", "group_instance_id": None}
 _STRANGER = {"producer_id": 12_345, "producer_epoch": 0}
 
 
-def _batch(**producer: Any) -> bytes:
-    return encode_batch([Record(0, 1_700_000_000_000, None, b"value")], **producer)
-
-
-def _resources(*kinds: int, **others: Any) -> Callable[[Any], list[Any]]:
+def _resources(*kinds: int, **others: Any) -> list[Any]:
     """Settings of both names, or of the node."""
-
-    def make(module: Any) -> list[Any]:
-        new = getattr(module, "DescribeConfigsResource", None) or module.AlterConfigsResource
-        return [
-            new(resource_type=kind, resource_name=name, **others)
-            for kind in kinds
-            for name in ((GIVEN, OTHER) if kind in (2, 32) else ("1",))
-        ]
-
-    return make
+    names = {kind: (GIVEN, OTHER) if kind in (2, 32) else ("1",) for kind in kinds}
+    return [{"resource_type": kind, "resource_name": name, **others} for kind in kinds for name in names[kind]]
 
 
 _FILTER = {
@@ -346,7 +315,7 @@ _FILTER = {
     "host_filter": None,
 }
 _FIELDS: dict[ApiKey, dict[str, Any]] = {
-    ApiKey.PRODUCE: {"acks": 1, "timeout_ms": 1_000, "transactional_id": None, "records": _batch()},
+    ApiKey.PRODUCE: {"acks": 1, "timeout_ms": 1_000, "transactional_id": None, "records": batch()},
     ApiKey.FETCH: {
         "max_bytes": 1_000, "partition_max_bytes": 1_000, "session_epoch": -1, "forgotten_topics_data": (),
         "isolation_level": 0, "replica_id": -1, "current_leader_epoch": -1, "last_fetched_epoch": -1,
@@ -355,16 +324,14 @@ _FIELDS: dict[ApiKey, dict[str, Any]] = {
     ApiKey.OFFSET_COMMIT: {"generation_id_or_member_epoch": -1, "committed_offset": 1, "member_id": ""},
     ApiKey.JOIN_GROUP: {
         **_NOBODY, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "consumer",
-        "protocols": lambda module: [module.JoinGroupRequestProtocol(name="range", metadata=b"")],
+        "protocols": [("range", b"")],
     },
     ApiKey.HEARTBEAT: _NOBODY,
-    ApiKey.LEAVE_GROUP: {**_NOBODY, "members": lambda module: [module.MemberIdentity(member_id="nobody")]},
+    ApiKey.LEAVE_GROUP: {**_NOBODY, "members": [{"member_id": "nobody"}]},
     ApiKey.SYNC_GROUP: {**_NOBODY, "assignments": (), "protocol_type": "consumer", "protocol_name": "range"},
     ApiKey.CREATE_TOPICS: {
         "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": (), "validate_only": True,
-        "topics": lambda module: [
-            module.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in (GIVEN, OTHER, ABSENT)
-        ],
+        "topics": [(name, 1, 1) for name in (GIVEN, OTHER, ABSENT)],
     },
     ApiKey.ADD_PARTITIONS_TO_TXN: {**_STRANGER, "v3_and_below_producer_id": 12_345},
     ApiKey.ADD_OFFSETS_TO_TXN: _STRANGER,
@@ -386,7 +353,7 @@ _FIELDS: dict[ApiKey, dict[str, Any]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: {"replicas": [99]},
     ApiKey.DESCRIBE_CLIENT_QUOTAS: {"components": ()},
     ApiKey.ALTER_CLIENT_QUOTAS: {
-        "entity": lambda module: [module.EntityData(entity_type="user", entity_name="nobody")], "ops": (),
+        "entity": [("user", "nobody")], "ops": (),
         "validate_only": True,
     },
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {"mechanism": 1, "upsertions": ()},
@@ -411,18 +378,18 @@ _STREAMS_HEARTBEAT = {
 }
 
 
-def _topology(*names: str) -> Callable[[Any], Any]:
-    return lambda module: module.Topology(0, [module.Subtopology("0", source_topics=names)])
+def _topology(*names: str) -> dict[str, Any]:
+    return {"epoch": 0, "subtopologies": [{"subtopology_id": "0", "source_topics": names}]}
 
 
-_TRANSACTIONAL = _batch(producer_id=12_345, producer_epoch=0, base_sequence=0, transactional=True)
+_TRANSACTIONAL = batch(producer_id=12_345, producer_epoch=0, base_sequence=0, transactional=True)
 _CREATING = {
-    "topics": lambda module: [module.MetadataRequestTopic(name=ABSENT)],
+    "topics": [{"name": ABSENT}],
     "allow_auto_topic_creation": True,
 }
 _DELETING = {
     "topic_names": ["deleted", OTHER, ABSENT],
-    "topics": lambda module: [module.DeleteTopicState(name=name) for name in ("deleted", OTHER, ABSENT)],
+    "topics": [{"name": name} for name in ("deleted", OTHER, ABSENT)],
 }
 _VARIANTS: dict[ApiKey, tuple[Variant, ...]] = {
     ApiKey.PRODUCE: (
@@ -430,7 +397,7 @@ _VARIANTS: dict[ApiKey, tuple[Variant, ...]] = {
         Variant("in a transaction", {"transactional_id": GIVEN, "records": _TRANSACTIONAL}),
     ),
     ApiKey.METADATA: (
-        Variant("by name", {"topic_id": UUID(int=0), "allow_auto_topic_creation": False}),
+        Variant("by name", {"topic_id": NO_ID, "allow_auto_topic_creation": False}),
         Variant("by id", {"name": None}, since=12),
         Variant("of all", _ALL_TOPICS, since=1, shows=True),
         Variant("of all", {"topics": ()}, until=0, shows=True),

@@ -8,24 +8,14 @@ logs in by herself. Kafka's broker learns of a change a moment after its control
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any, Protocol
 
 from oncelog.protocol.acls import AclOperation, PatternType, Permission, ResourceType
-from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.create_acls_request import AclCreation, CreateAclsRequest
-from oncelog.protocol.generated.create_delegation_token_request import CreatableRenewers, CreateDelegationTokenRequest
-from oncelog.protocol.generated.describe_delegation_token_request import (
-    DescribeDelegationTokenOwner,
-    DescribeDelegationTokenRequest,
-)
-from oncelog.protocol.generated.expire_delegation_token_request import ExpireDelegationTokenRequest
-from oncelog.protocol.generated.metadata_request import MetadataRequest
-from oncelog.protocol.generated.renew_delegation_token_request import RenewDelegationTokenRequest
 from oncelog.protocol.message import Message
+from tests.clients.asking import Told, name, request
 
-Told = Iterator[tuple[str, Any]]
 ALICE, BOB, CAROL = "alice", "bob", "carol"
 SECRET = "secret of the transcript"
 RENEWAL_MS, LIFETIME_MS = 1_000_000, 10_000_000
@@ -105,13 +95,14 @@ def create(
     lifetime_ms: int = -1,
     version: int = 3,
 ) -> Any:
-    request = CreateDelegationTokenRequest(
+    asked = request(
+        "CreateDelegationToken",
         owner_principal_type=kind if owner is not None else None,
         owner_principal_name=owner,
-        renewers=[CreatableRenewers(*each.split(":")) for each in renewers],
+        renewers=[tuple(each.split(":")) for each in renewers],
         max_lifetime_ms=lifetime_ms,
     )
-    made = clients.ask(request, version, who)
+    made = clients.ask(asked, version, who)
     if not made.error_code:
         _settle(clients, lambda known: made.hmac in known)
     return made
@@ -120,7 +111,7 @@ def create(
 def _settle(clients: Clients, is_known: Callable[[Mapping[bytes, int]], bool]) -> None:
     """Wait until the broker describes what its controller has answered; `is_known` is asked about expiries by HMAC."""
     for _ in range(_PATIENCE):
-        tokens = clients.ask(DescribeDelegationTokenRequest(None), 3, ALICE).tokens
+        tokens = clients.ask(request("DescribeDelegationToken", owners=None), 3, ALICE).tokens
         if is_known({each.hmac: each.expiry_timestamp for each in tokens}):
             break
         clients.let_pass(_PAUSE_MS)
@@ -129,65 +120,70 @@ def _settle(clients: Clients, is_known: Callable[[Mapping[bytes, int]], bool]) -
 
 def _created(made: Any) -> Any:
     """Exact: both times are counted from one moment."""
-    said = (
-        ErrorCode(made.error_code).name,
-        f"{made.principal_type}:{made.principal_name}",
-        f"{made.token_requester_principal_type}:{made.token_requester_principal_name}",
-    )
+    owner = f"{made.principal_type}:{made.principal_name}"
+    requester = f"{made.token_requester_principal_type}:{made.token_requester_principal_name}"
+    said = (name(made.error_code), owner, requester)
     if made.error_code:
         return said
-    fits = made.hmac == hmac.digest(SECRET.encode(), made.token_id.encode(), hashlib.sha512)
     started_ms = made.issue_timestamp_ms
     return (
         *said,
         made.expiry_timestamp_ms - started_ms,
         made.max_timestamp_ms - started_ms,
-        (len(made.token_id), fits),
+        (len(made.token_id), _fits(made)),
     )
 
 
-def _changed(clients: Clients, request: Any, who: str, version: int, *, ends: bool = False) -> Any:
-    answer = clients.ask(request, version, who)
+def _changed(clients: Clients, asked: Any, who: str, version: int, *, ends: bool = False) -> Any:
+    answer = clients.ask(asked, version, who)
     now_ms, expiry_ms = clients.now_ms(), answer.expiry_timestamp_ms
     if not answer.error_code:
-        _settle(clients, lambda known: known.get(request.hmac) == (None if ends else expiry_ms))
-    return ErrorCode(answer.error_code).name, expiry_ms if expiry_ms <= 0 else _steps(expiry_ms - now_ms)
+        _settle(clients, lambda known: known.get(asked.hmac) == (None if ends else expiry_ms))
+    return name(answer.error_code), expiry_ms if expiry_ms <= 0 else _steps(expiry_ms - now_ms)
 
 
 def renew(clients: Clients, token_hmac: bytes, period_ms: int = -1, who: str = ALICE, version: int = 2) -> Any:
-    return _changed(clients, RenewDelegationTokenRequest(token_hmac, period_ms), who, version)
+    return _changed(clients, request("RenewDelegationToken", hmac=token_hmac, renew_period_ms=period_ms), who, version)
 
 
 def expire(clients: Clients, token_hmac: bytes, period_ms: int = -1, who: str = ALICE, version: int = 2) -> Any:
-    request = ExpireDelegationTokenRequest(token_hmac, period_ms)
-    return _changed(clients, request, who, version, ends=period_ms < 0)
+    asked = request("ExpireDelegationToken", hmac=token_hmac, expiry_time_period_ms=period_ms)
+    return _changed(clients, asked, who, version, ends=period_ms < 0)
 
 
 def describe(clients: Clients, who: str, *owners: str, version: int = 3, none: bool = False) -> Any:
-    wanted = [DescribeDelegationTokenOwner(*each.split(":")) for each in owners]
-    answer = clients.ask(DescribeDelegationTokenRequest(wanted if owners or none else None), version, who)
+    wanted = [tuple(each.split(":")) for each in owners]
+    asked = request("DescribeDelegationToken", owners=wanted if owners or none else None)
+    answer = clients.ask(asked, version, who)
     now_ms = clients.now_ms()
-    return ErrorCode(answer.error_code).name, sorted(
-        (
-            f"{each.principal_type}:{each.principal_name}",
-            f"{each.token_requester_principal_type}:{each.token_requester_principal_name}",
-            sorted(f"{one.principal_type}:{one.principal_name}" for one in each.renewers),
-            _steps(each.expiry_timestamp - now_ms),
-            _steps(each.max_timestamp - now_ms),
-            each.hmac == hmac.digest(SECRET.encode(), each.token_id.encode(), hashlib.sha512),
-        )
-        for each in answer.tokens
-    )
+    found = [(*_who(each), *_times(each, now_ms), _fits(each)) for each in answer.tokens]
+    return name(answer.error_code), sorted(found)
+
+
+def _who(token: Any) -> tuple[str, str, list[str]]:
+    """Owner, requester and renewers."""
+    renewers = sorted(f"{one.principal_type}:{one.principal_name}" for one in token.renewers)
+    requester = f"{token.token_requester_principal_type}:{token.token_requester_principal_name}"
+    return f"{token.principal_type}:{token.principal_name}", requester, renewers
+
+
+def _times(token: Any, now_ms: int) -> tuple[int, int]:
+    return _steps(token.expiry_timestamp - now_ms), _steps(token.max_timestamp - now_ms)
+
+
+def _fits(token: Any) -> bool:
+    hmac_of_id: bytes = hmac.digest(SECRET.encode(), token.token_id.encode(), hashlib.sha512)
+    return bool(token.hmac == hmac_of_id)
 
 
 def _steps(delay_ms: int) -> int:
     return max(0, round(delay_ms / _STEP_MS))
 
 
-def _allow(clients: Clients, operation: AclOperation, kind: ResourceType, name: str) -> None:
+def _allow(clients: Clients, operation: AclOperation, kind: ResourceType, of: str) -> None:
     """Allow bob an operation."""
-    rule = AclCreation(kind, name, PatternType.LITERAL, f"User:{BOB}", "*", operation, Permission.ALLOW)
-    clients.ask(CreateAclsRequest(creations=[rule]), 3, ALICE)
+    rule = (kind, of, PatternType.LITERAL, f"User:{BOB}", "*", operation, Permission.ALLOW)
+    clients.ask(request("CreateAcls", creations=[rule]), 3, ALICE)
     clients.let_pass(_RULE_PAUSE_MS)
 
 
@@ -326,7 +322,7 @@ def _logins(clients: Clients) -> Told:
 
 def _logged_in(
     clients: Clients,
-    name: str,
+    who: str,
     mechanism: str,
     token: Any,
     *,
@@ -334,10 +330,10 @@ def _logged_in(
     of: bytes = b"",
     is_token: bool = True,
 ) -> Any:
-    answer = clients.log_in(name, mechanism, token_id or token.token_id, of or token.hmac, is_token=is_token)
+    answer = clients.log_in(who, mechanism, token_id or token.token_id, of or token.hmac, is_token=is_token)
     lifetime_ms = answer.session_lifetime_ms
-    return ErrorCode(answer.error_code).name, answer.error_message, _steps(lifetime_ms)
+    return name(answer.error_code), answer.error_message, _steps(lifetime_ms)
 
 
 def _is_served(clients: Clients, name: str) -> bool:
-    return clients.ask(MetadataRequest(topics=[]), 9, name) is not None
+    return clients.ask(request("Metadata", topics=[]), 9, name) is not None

@@ -14,39 +14,12 @@ from uuid import UUID
 
 from oncelog.protocol.acls import AclOperation, PatternType, Permission, ResourceType
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from oncelog.protocol.generated.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from oncelog.protocol.generated.alter_configs_request import AlterableConfig as WholeConfig
-from oncelog.protocol.generated.alter_configs_request import AlterConfigsRequest
-from oncelog.protocol.generated.alter_configs_request import AlterConfigsResource as WholeResource
-from oncelog.protocol.generated.create_acls_request import AclCreation, CreateAclsRequest
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from oncelog.protocol.generated.describe_transactions_request import DescribeTransactionsRequest
-from oncelog.protocol.generated.end_txn_request import EndTxnRequest
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from oncelog.protocol.generated.incremental_alter_configs_request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from oncelog.protocol.generated.init_producer_id_request import InitProducerIdRequest
-from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from oncelog.protocol.generated.txn_offset_commit_request import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from oncelog.protocol.records.batch import encode_batch
-from oncelog.protocol.records.record import Record
+from tests.clients.asking import NO_ID, Told, batch, counts, one_partition, request
 from tests.conformance.transcripts.tokens_transcript import (
     ALICE,
     BOB,
     CAROL,
     Clients,
-    Told,
     create,
     describe,
     expire,
@@ -134,19 +107,17 @@ class _Scene(NamedTuple):
 
 
 def _prepared(clients: Clients) -> _Scene:
-    topics = [
-        CreatableTopic(name=name, num_partitions=count, replication_factor=1)
-        for name, count in (("open", 2), ("secret", 7))
-    ]
-    clients.ask(CreateTopicsRequest(topics=topics, timeout_ms=5_000), 7, ALICE)
+    made = request("CreateTopics", topics=[("open", 2, 1), ("secret", 7, 1)], timeout_ms=5_000)
+    clients.ask(made, 7, ALICE)
     allow(clients, *_RIGHTS_OF_BOB)
     for key_type in (0, 1):
-        clients.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["mine"]), 4, ALICE)
-    rows = [MetadataRequestTopic(name=name) for name in ("open", "secret")]
-    ids = {row.name: row.topic_id for row in clients.ask(MetadataRequest(topics=rows), 12, ALICE).topics}
+        clients.ask(request("FindCoordinator", key_type=key_type, coordinator_keys=["mine"]), 4, ALICE)
+    found = clients.ask(request("Metadata", topics=[{"name": "open"}, {"name": "secret"}]), 12, ALICE).topics
+    ids = {row.name: row.topic_id for row in found}
     scene = _Scene(clients, ids, {})
     for name, who in (("mine", BOB), ("theirs", ALICE)):
-        made = _asked(scene, InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4, who)
+        init = request("InitProducerId", transactional_id=name, transaction_timeout_ms=60_000)
+        made = _asked(scene, init, 4, who)
         scene.producers[name] = made.producer_id
     assert _added(scene, "theirs", "theirs", ALICE) == ErrorCode.NONE.name
     assert _produced(scene, "theirs", "theirs", ALICE) == ErrorCode.NONE.name
@@ -156,21 +127,21 @@ def _prepared(clients: Clients) -> _Scene:
 def allow(clients: Clients, *rights: tuple[ResourceType, str, AclOperation]) -> None:
     """Bob."""
     rules = [
-        AclCreation(kind, name, PatternType.LITERAL, f"User:{BOB}", "*", operation, Permission.ALLOW)
+        (kind, name, PatternType.LITERAL, f"User:{BOB}", "*", operation, Permission.ALLOW)
         for kind, name, operation in rights
     ]
-    clients.ask(CreateAclsRequest(creations=rules), 3, ALICE)
+    clients.ask(request("CreateAcls", creations=rules), 3, ALICE)
     clients.let_pass(_PAUSE_MS)
 
 
-def _asked(scene: _Scene, request: Any, version: int, who: str) -> Any:
+def _asked(scene: _Scene, asked: Any, version: int, who: str) -> Any:
     """Asked again while the coordinator is not there yet, or a transaction is not ended yet."""
     for _ in range(_PATIENCE):
-        answer = scene.clients.ask(request, version, who)
+        answer = scene.clients.ask(asked, version, who)
         if answer is None or not _LATER.intersection(_codes(answer)):
             return answer
         scene.clients.let_pass(20)
-    raise AssertionError(f"{request} was not answered in time")
+    raise AssertionError(f"{asked} was not answered in time")
 
 
 def _codes(message: Any) -> Iterator[int]:
@@ -195,7 +166,7 @@ def _said(answer: Any) -> str:
 
 
 def _metadata(scene: _Scene) -> Told:
-    labels = {_STRANGE_ID: "strange", UUID(int=0): "none"} | {each: name for name, each in scene.ids.items()}
+    labels = {_STRANGE_ID: "strange", NO_ID: "none"} | {each: name for name, each in scene.ids.items()}
     names = ("open", "secret", "unknown", None)
     rows = list(product(names, labels))
     for who, version in product((BOB, ALICE), (10, 12, 13)):
@@ -210,46 +181,38 @@ def _metadata(scene: _Scene) -> Told:
 
 
 def _found(scene: _Scene, version: int, who: str, labels: dict[UUID, str], *rows: tuple[str | None, UUID]) -> Any:
-    topics = [MetadataRequestTopic(topic_id=topic_id, name=name) for name, topic_id in rows]
-    answer = scene.clients.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), version, who)
+    topics = [{"topic_id": topic_id, "name": name} for name, topic_id in rows]
+    answer = scene.clients.ask(request("Metadata", topics=topics, allow_auto_topic_creation=False), version, who)
     if answer is None:
         return "closed"
-    return sorted(
-        (
-            (ErrorCode(row.error_code).name, row.name, labels.get(row.topic_id, "?"), len(row.partitions))
-            for row in answer.topics
-        ),
-        key=str,
-    )
+    shape = "topics(error_code name topic_id:label partitions:len)"
+    return sorted(counts(answer, shape, label=lambda topic_id: labels.get(topic_id, "?")), key=str)
 
 
 def _deletions(scene: _Scene) -> Told:
     """Deletions that delete no topic: the user who may delete it names another one beside it."""
     asked = [(who, name, each) for who, name, each in product((BOB, ALICE), ("open", "secret", "unknown"), scene.ids)]
     for who, name, topic in asked:
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name, scene.ids[topic])], timeout_ms=5_000)
-        answer = scene.clients.ask(request, 6, who)
-        rows = None if answer is None else [(ErrorCode(row.error_code).name, row.name) for row in answer.responses]
+        deletes = request("DeleteTopics", topics=[(name, scene.ids[topic])], timeout_ms=5_000)
+        answer = scene.clients.ask(deletes, 6, who)
+        rows = None if answer is None else counts(answer, "responses(error_code name)")
         yield f"delete, {who}: name {name}, id of {topic}", rows
-    yield (
-        "delete: what is there afterwards",
-        sorted(
-            row.name for row in scene.clients.ask(MetadataRequest(topics=None), 12, ALICE).topics if not row.is_internal
-        ),
-    )
+    there = scene.clients.ask(request("Metadata", topics=None), 12, ALICE).topics
+    yield "delete: what is there afterwards", sorted(row.name for row in there if not row.is_internal)
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------
 
 
 def _added(scene: _Scene, transactional_id: str, owner: str, who: str, version: int = 3, partition: int = 0) -> str:
-    request = AddPartitionsToTxnRequest(
+    adds = request(
+        "AddPartitionsToTxn",
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=scene.producers[owner],
         v3_and_below_producer_epoch=0,
-        v3_and_below_topics=[AddPartitionsToTxnTopic(name="open", partitions=[partition])],
+        v3_and_below_topics=[("open", [partition])],
     )
-    return _said(_asked(scene, request, version, who))
+    return _said(_asked(scene, adds, version, who))
 
 
 def _produced(
@@ -263,58 +226,46 @@ def _produced(
     sequence: int = 0,
     transactional: bool = True,
 ) -> str:
-    batch = encode_batch(
-        [Record(0, scene.clients.now_ms(), None, who.encode())],
+    records = batch(
+        [who.encode()],
+        scene.clients.now_ms(),
         producer_id=scene.producers[owner],
         producer_epoch=0,
         base_sequence=sequence,
         transactional=transactional,
     )
-    data = [PartitionProduceData(index=partition, records=memoryview(batch))]
-    topic = TopicProduceData(name="open", topic_id=scene.ids["open"], partition_data=data)
-    request = ProduceRequest(acks=-1, timeout_ms=5_000, transactional_id=transactional_id, topic_data=[topic])
-    return _said(_asked(scene, request, version, who))
+    data = [{"index": partition, "records": records}]
+    topics = [{"name": "open", "topic_id": scene.ids["open"], "partition_data": data}]
+    asked = request("Produce", acks=-1, timeout_ms=5_000, transactional_id=transactional_id, topic_data=topics)
+    return _said(_asked(scene, asked, version, who))
 
 
 def _theirs(scene: _Scene) -> Any:
     """Describe the transaction that is alice's."""
-    request = DescribeTransactionsRequest(transactional_ids=["theirs"])
-    (state,) = scene.clients.ask(request, 0, ALICE).transaction_states
-    partitions = [(topic.topic, sorted(topic.partitions)) for topic in state.topics]
-    return state.transaction_state, state.producer_epoch, partitions
+    answer = scene.clients.ask(request("DescribeTransactions", transactional_ids=["theirs"]), 0, ALICE)
+    return counts(answer, "transaction_states.0(transaction_state producer_epoch topics(topic partitions{}))")
 
 
 def _requests_of(scene: _Scene, transactional_id: str, owner: str) -> Iterator[tuple[str, Any, int]]:
-    ids = {
-        "transactional_id": transactional_id,
-        "producer_id": scene.producers[owner],
-        "producer_epoch": 0,
-    }
+    ids = {"transactional_id": transactional_id, "producer_id": scene.producers[owner], "producer_epoch": 0}
+    of_one = {f"v3_and_below_{name}": value for name, value in {**ids, "topics": [("open", [1])]}.items()}
     for version in range(4):
-        yield (
-            "AddPartitionsToTxn",
-            AddPartitionsToTxnRequest(
-                **{f"v3_and_below_{name}": value for name, value in ids.items()},
-                v3_and_below_topics=[AddPartitionsToTxnTopic(name="open", partitions=[1])],
-            ),
-            version,
-        )
+        yield "AddPartitionsToTxn", request("AddPartitionsToTxn", **of_one), version
     for version in range(5):
-        yield "AddOffsetsToTxn", AddOffsetsToTxnRequest(**ids, group_id="mine"), version
-    offsets = [TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)]
-    topics = [TxnOffsetCommitRequestTopic(name="open", partitions=offsets)]
+        yield "AddOffsetsToTxn", request("AddOffsetsToTxn", **ids, group_id="mine"), version
+    topics = one_partition("open", committed_offset=1)
     for version in range(6):
-        yield "TxnOffsetCommit", TxnOffsetCommitRequest(**ids, group_id="mine", topics=topics), version
+        yield "TxnOffsetCommit", request("TxnOffsetCommit", **ids, group_id="mine", topics=topics), version
     for version, committed in product(range(6), (True, False)):
-        yield f"EndTxn {committed}", EndTxnRequest(**ids, committed=committed), version
+        yield f"EndTxn {committed}", request("EndTxn", **ids, committed=committed), version
     for version in (3, 4, 5):
-        yield "InitProducerId", InitProducerIdRequest(**ids, transaction_timeout_ms=60_000), version
+        yield "InitProducerId", request("InitProducerId", **ids, transaction_timeout_ms=60_000), version
 
 
 def _producers(scene: _Scene) -> Told:
     """Bob's transactional id beside the producer id of alice's transaction."""
-    for what, request, version in _requests_of(scene, "mine", "theirs"):
-        yield f"{what} {version}: mine, producer id of theirs", _said(_asked(scene, request, version, BOB))
+    for what, asked, version in _requests_of(scene, "mine", "theirs"):
+        yield f"{what} {version}: mine, producer id of theirs", _said(_asked(scene, asked, version, BOB))
     yield "requests: theirs afterwards", _theirs(scene)
     next_sequence = {0: 1, 1: 0}
     for partition, version in product((0, 1), (3, 8, 9, 11, 12, 13)):
@@ -329,9 +280,9 @@ def _producers(scene: _Scene) -> Told:
 
 def _transactional_ids(scene: _Scene) -> Told:
     """A transactional id that is alice's, or none, beside bob's own producer id."""
-    for what, request, version in _requests_of(scene, "theirs", "mine"):
+    for what, asked, version in _requests_of(scene, "theirs", "mine"):
         if not what.startswith("InitProducerId"):
-            yield f"{what} {version}: theirs, producer id of mine", _said(_asked(scene, request, version, BOB))
+            yield f"{what} {version}: theirs, producer id of mine", _said(_asked(scene, asked, version, BOB))
     for version, transactional_id, transactional in product((3, 9, 11, 12, 13), ("theirs", None), (True, False)):
         if transactional_id is None and not transactional:
             continue
@@ -393,28 +344,29 @@ _KEYS = {
 }
 
 
+_TRIED = {"validate_only": True}
+
+
 def _settings(scene: _Scene) -> Told:
     for who, kind, name in product((BOB, ALICE), _KINDS, _NAMES):
         key, value = _KEYS.get(kind, _KEYS[2])
         what = f"of kind {kind} and name {name!r}, {who}"
-        describes = DescribeConfigsRequest([DescribeConfigsResource(kind, name, [key])])
-        answer = scene.clients.ask(describes, 4, who)
-        yield f"describe settings {what}", _rows(answer, "results", lambda row: len(row.configs) > 0)
-        resource = AlterConfigsResource(kind, name, [AlterableConfig(key, 0, value)])
-        answer = scene.clients.ask(IncrementalAlterConfigsRequest([resource], validate_only=True), 1, who)
-        yield f"alter settings {what}", _rows(answer, "responses")
-        whole = WholeResource(kind, name, [WholeConfig(key, value)])
-        answer = scene.clients.ask(AlterConfigsRequest([whole], validate_only=True), 2, who)
-        yield f"replace settings {what}", _rows(answer, "responses")
+        answers = (
+            ("describe", 4, request("DescribeConfigs", resources=[(kind, name, [key])])),
+            ("alter", 1, request("IncrementalAlterConfigs", resources=[(kind, name, [(key, 0, value)])], **_TRIED)),
+            ("replace", 2, request("AlterConfigs", resources=[(kind, name, [(key, value)])], **_TRIED)),
+        )
+        for verb, version, asked in answers:
+            yield f"{verb} settings {what}", _rows(scene.clients.ask(asked, version, who), verb)
 
 
-def _rows(answer: Any, field: str, shown: Any = lambda row: None) -> Any:
+def _rows(answer: Any, verb: str) -> Any:
     if answer is None:
         return "closed"
-    return [
-        (ErrorCode(row.error_code).name, row.resource_type, row.resource_name, shown(row))
-        for row in getattr(answer, field)
-    ]
+    each = "error_code resource_type resource_name"
+    if verb == "describe":
+        return counts(answer, f"results({each} configs:bool)")
+    return [(*row, None) for row in counts(answer, f"responses({each})")]
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------
@@ -427,16 +379,13 @@ def _rules(scene: _Scene) -> Told:
     for who, kind, name, pattern in product(
         (BOB, ALICE), range(1, 8), names, (PatternType.LITERAL, PatternType.PREFIXED)
     ):
-        rule = AclCreation(kind, name, pattern, "User:eve", "*", _O.DESCRIBE, Permission.ALLOW)
-        answer = clients.ask(CreateAclsRequest(creations=[rule]), 3, who)
+        rule = (kind, name, pattern, "User:eve", "*", _O.DESCRIBE, Permission.ALLOW)
+        answer = clients.ask(request("CreateAcls", creations=[rule]), 3, who)
         yield f"rule of kind {kind} and name {name!r}, {pattern.name}, by {who}", _said(answer)
     for kind in (_T.GROUP, _T.TRANSACTIONAL_ID, _T.DELEGATION_TOKEN):
         allow(clients, (kind, "secret", _O.DESCRIBE))
-    topic = MetadataRequest(topics=[MetadataRequestTopic(name="secret")], allow_auto_topic_creation=False)
+    topic = request("Metadata", topics=[{"name": "secret"}], allow_auto_topic_creation=False)
     yield "rules on a group, id and token named secret: the topic", _said(clients.ask(topic, 12, BOB))
     for kind in (2, 32):
-        describes = DescribeConfigsRequest([DescribeConfigsResource(kind, "secret", None)])
-        yield (
-            f"rules on a group, id and token named secret: settings of kind {kind}",
-            _said(clients.ask(describes, 4, BOB)),
-        )
+        answer = clients.ask(request("DescribeConfigs", resources=[(kind, "secret", None)]), 4, BOB)
+        yield f"rules on a group, id and token named secret: settings of kind {kind}", _said(answer)
