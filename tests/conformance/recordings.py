@@ -4,17 +4,18 @@
 about transactions.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import structlog
 
 from oncelog.broker.observability.logging import LogLevel
+from tests.clients.share_requests import SETTINGS as SHARE_STATE
 from tests.conformance.features import at_levels
-from tests.conformance.group_kind_recordings import GROUP_KINDS
 from tests.conformance.lives import KafkaLives, OurLives
-from tests.conformance.recording import Conversation, Recording
+from tests.conformance.recording import Conversation, Differences, Recording
 from tests.conformance.stored_segments import KafkaSegments, OurSegments
 from tests.conformance.token_clients import KAFKA_SETTINGS, KafkaTokenClients, OurTokenClients
 from tests.conformance.transaction_recordings import TRANSACTIONS
@@ -30,7 +31,9 @@ from tests.conformance.transcripts import (
     first_metadata_transcript,
     frames_transcript,
     group_endings_transcript,
+    group_kind_rights_transcript,
     group_remains_transcript,
+    group_settings_transcript,
     group_transcript,
     id_remains_transcript,
     leader_epoch_transcript,
@@ -38,8 +41,15 @@ from tests.conformance.transcripts import (
     produce_transcript,
     quotas_transcript,
     retention_transcript,
+    share_delivery_transcript,
+    share_fetch_transcript,
+    share_group_transcript,
+    share_log_transcript,
+    share_offsets_transcript,
+    share_state_transcript,
     share_transcript,
     streams_group_transcript,
+    streams_heartbeat_transcript,
     tokens_transcript,
     two_names_transcript,
     two_phase_transcript,
@@ -48,7 +58,7 @@ from tests.conformance.two_clients import KafkaTwoClients, OurTwoClients
 from tests.fakes.broker import VirtualBroker
 
 _STEP_MS = 500
-_UNSTABLE, _TWO_PHASE = "unstable.api.versions.enable=true", "transaction.two.phase.commit.enable=true"
+_UNSTABLE, _TWO_PHASE_COMMIT = "unstable.api.versions.enable=true", "transaction.two.phase.commit.enable=true"
 
 
 def _with_changing_level() -> VirtualBroker:
@@ -86,192 +96,170 @@ class _Patient(_Stepping):
         self.time.settle()
 
 
-def _timeless(conversation: Callable[[Any], Iterable[tuple[str, Any]]]) -> Conversation:
-    return lambda broker, wall_ms: conversation(broker)
-
-
-def _of(name: str, file_name: str, transcript: Any, **rest: Any) -> Recording:
-    return Recording(name, file_name, _timeless(transcript.conversation), transcript.DIFFERENCES, **rest)
-
-
-def _two_phase(name: str, conversation: Conversation, *settings: str) -> Recording:
-    """A recording about two-phase commit; with `oncelog.compat=kafka` the answers are Kafka's."""
+def _held(
+    name: str,
+    answers: str,
+    conversation: Callable[..., Any],
+    differences: Differences | None = None,
+    *,
+    settings: Sequence[str] = (),
+    ours_alone: Sequence[str] = (),
+    kafkas_alone: Sequence[str] = (),
+    broker: Callable[..., Any] = VirtualBroker,
+    **rest: Any,
+) -> Recording:
+    """A recording; its conversation may take the wall time, and its settings are those of both brokers."""
+    takes_time = len(signature(conversation).parameters) == 2
+    held: Conversation = conversation if takes_time else lambda asked, wall_ms: conversation(asked)
     return Recording(
         name,
-        "two_phase_answers.json",
-        conversation,
-        section=name,
-        ours=partial(VirtualBroker, "oncelog.compat=kafka", *settings),
-        features=("transaction.version=2",),
-        overrides=settings,
+        f"{answers}_answers.json",
+        held,
+        differences or {},
+        ours=partial(broker, *settings, *ours_alone),
+        overrides=(*settings, *kafkas_alone),
+        **rest,
     )
 
 
-RECORDINGS = {
-    recording.name: recording
-    for recording in (
-        _of("admin", "admin_answers.json", admin_topics_transcript),
-        Recording(
-            "appends by version",
-            "append_version_answers.json",
-            append_versions_transcript.conversation,
-            append_versions_transcript.DIFFERENCES,
-            features=("transaction.version=2",),
-        ),
-        Recording(
+def _of(name: str, answers: str, transcript: Any, **rest: Any) -> Recording:
+    """The recording of a transcript's only conversation, with its settings."""
+    settings = {"settings": getattr(transcript, "SETTINGS", ())} if "settings" not in rest else {}
+    return _held(name, answers, transcript.conversation, getattr(transcript, "DIFFERENCES", None), **settings, **rest)
+
+
+def _of_group_kinds(name: str, transcript: Any, **rest: Any) -> Recording:
+    """About share groups (KIP-932) and streams groups (KIP-1071)."""
+    settings = (*SHARE_STATE, *getattr(transcript, "SETTINGS", ()))
+    return _of(name, name.replace(" ", "_"), transcript, settings=settings, **rest)
+
+
+def _at_levels_of_the_cluster() -> VirtualBroker:
+    return at_levels(VirtualBroker(), cluster_transcript.FEATURES_OFF)
+
+
+def _rights(answer: dict[str, str]) -> str:
+    return "\n".join(f"{rights}: {of}" for rights, of in answer.items())
+
+
+_TRANSACTIONS_2 = ("transaction.version=2",)
+_AS_KAFKA = ("oncelog.compat=kafka",)
+_VALIDATING = ("oncelog.record.validation=full",)
+_TWO_PHASE = {"ours_alone": _AS_KAFKA, "features": _TRANSACTIONS_2}
+_TOKENS = {"broker": OurTokenClients, "connected": KafkaTokenClients, "kafkas_alone": KAFKA_SETTINGS}
+_TWO_CLIENTS = {"broker": OurTwoClients, "connected": KafkaTwoClients}
+_REMOVAL_INTERVAL = "transaction.remove.expired.transaction.cleanup.interval.ms"
+
+
+def _all() -> Sequence[Recording]:
+    two_phase, names = two_phase_transcript.two_phase, two_names_transcript
+    first, tokens, remains = first_metadata_transcript, tokens_transcript, id_remains_transcript
+    return (
+        _of("admin", "admin", admin_topics_transcript),
+        _of("appends by version", "append_version", append_versions_transcript, features=_TRANSACTIONS_2),
+        _held(
             "cluster",
-            "cluster_answers.json",
-            _timeless(cluster_transcript.conversation),
-            ours=lambda: at_levels(VirtualBroker(), cluster_transcript.FEATURES_OFF),
+            "cluster",
+            cluster_transcript.conversation,
+            broker=_at_levels_of_the_cluster,
             features=cluster_transcript.FEATURES_OFF,
             static_quorum=True,
             spelt=str,
         ),
-        Recording(
+        _held(
             "authorization",
-            "authorization_answers.json",
-            _timeless(authorization_transcript.conversation),
-            ours=OurTwoClients,
-            connected=KafkaTwoClients,
-            overrides=authorization_transcript.SETTINGS,
+            "authorization",
+            authorization_transcript.conversation,
+            settings=authorization_transcript.SETTINGS,
             static_quorum=True,
             spelt="\n".join,
+            **_TWO_CLIENTS,
         ),
-        _of("configs", "config_answers.json", admin_configs_transcript, ours=_with_changing_level),
+        _of("configs", "config", admin_configs_transcript, broker=_with_changing_level),
         _of(
             "broker settings",
-            "broker_settings_answers.json",
+            "broker_settings",
             broker_settings_transcript,
-            ours=partial(VirtualBroker, *broker_settings_transcript.SETTINGS),
+            settings=(),
+            ours_alone=broker_settings_transcript.SETTINGS,
         ),
-        _of(
-            "listener configs",
-            "listener_config_answers.json",
-            listener_configs_transcript,
-            ours=partial(VirtualBroker, *listener_configs_transcript.SETTINGS),
-            overrides=listener_configs_transcript.SETTINGS,
+        _of("listener configs", "listener_config", listener_configs_transcript),
+        _held("first metadata", "first_metadata", first.conversation, first.AT_ONCE),
+        _held("first metadata, as Kafka", "first_metadata", first.conversation, ours_alone=_AS_KAFKA),
+        _of("consumer groups", "consumer_group", consumer_group_transcript),
+        _of("streams groups", "streams_group", streams_group_transcript),
+        _of("data", "data", data_transcript),
+        _of("shared records", "share", share_transcript),
+        _of("quotas", "quota", quotas_transcript),
+        _of("tokens", "token", tokens, section="tokens", **_TOKENS),
+        _held(
+            "tokens, switched off",
+            "token",
+            tokens.without_key,
+            settings=tokens.WITHOUT_KEY,
+            section="tokens, switched off",
+            **_TOKENS,
         ),
-        *(
-            Recording(
-                name,
-                "first_metadata_answers.json",
-                _timeless(first_metadata_transcript.conversation),
-                differences,
-                ours=partial(VirtualBroker, *settings),
-            )
-            for name, differences, settings in (
-                ("first metadata", first_metadata_transcript.AT_ONCE, ()),
-                ("first metadata, as Kafka", {}, ("oncelog.compat=kafka",)),
-            )
+        _of("two names", "two_names", names, **_TOKENS),
+        _held(
+            "two names, as Kafka",
+            "two_names",
+            names.conversation,
+            names.IN_KAFKAS_WAY_TOO,
+            settings=names.SETTINGS,
+            ours_alone=_AS_KAFKA,
+            **_TOKENS,
         ),
-        _of("consumer groups", "consumer_group_answers.json", consumer_group_transcript),
-        _of(
-            "streams groups",
-            "streams_group_answers.json",
-            streams_group_transcript,
-            ours=partial(VirtualBroker, *streams_group_transcript.SETTINGS),
-            overrides=streams_group_transcript.SETTINGS,
-        ),
-        _of("data", "data_answers.json", data_transcript),
-        Recording(
-            "shared records",
-            "share_answers.json",
-            share_transcript.conversation,
-            share_transcript.DIFFERENCES,
-            ours=partial(VirtualBroker, *share_transcript.SETTINGS),
-            overrides=share_transcript.SETTINGS,
-        ),
-        _of("quotas", "quota_answers.json", quotas_transcript),
-        *(
-            Recording(
-                name,
-                "token_answers.json",
-                _timeless(conversation),
-                differences,
-                section=name,
-                ours=partial(OurTokenClients, *settings),
-                connected=KafkaTokenClients,
-                overrides=(*KAFKA_SETTINGS, *settings),
-            )
-            for name, conversation, differences, settings in (
-                ("tokens", tokens_transcript.conversation, tokens_transcript.DIFFERENCES, tokens_transcript.SETTINGS),
-                ("tokens, switched off", tokens_transcript.without_key, {}, tokens_transcript.WITHOUT_KEY),
-            )
-        ),
-        *(
-            Recording(
-                name,
-                "two_names_answers.json",
-                _timeless(two_names_transcript.conversation),
-                differences,
-                ours=partial(OurTokenClients, *two_names_transcript.SETTINGS, *compat),
-                connected=KafkaTokenClients,
-                overrides=(*KAFKA_SETTINGS, *two_names_transcript.SETTINGS),
-            )
-            for name, differences, compat in (
-                ("two names", two_names_transcript.DIFFERENCES, ()),
-                ("two names, as Kafka", two_names_transcript.IN_KAFKAS_WAY_TOO, ("oncelog.compat=kafka",)),
-            )
-        ),
-        _of(
-            "group endings",
-            "group_endings_answers.json",
-            group_endings_transcript,
-            ours=partial(_Stepping, *group_endings_transcript.SETTINGS),
-            overrides=group_endings_transcript.SETTINGS,
-        ),
-        _of(
-            "group remains",
-            "group_remains_answers.json",
-            group_remains_transcript,
-            ours=partial(_Stepping, *group_remains_transcript.SETTINGS),
-            overrides=group_remains_transcript.SETTINGS,
-        ),
-        Recording(
+        _of("group endings", "group_endings", group_endings_transcript, broker=_Stepping),
+        _of("group remains", "group_remains", group_remains_transcript, broker=_Stepping),
+        _held(
             "id remains",
-            "id_remains_answers.json",
-            id_remains_transcript.conversation,
-            ours=partial(
-                _Patient,
-                *id_remains_transcript.IDLE,
-                "transaction.remove.expired.transaction.cleanup.interval.ms=600000",
-            ),
-            overrides=(*id_remains_transcript.IDLE, *id_remains_transcript.KAFKAS_INTERVALS),
+            "id_remains",
+            remains.conversation,
+            settings=remains.IDLE,
+            ours_alone=(f"{_REMOVAL_INTERVAL}=600000",),
+            kafkas_alone=remains.KAFKAS_INTERVALS,
+            broker=_Patient,
         ),
-        _of("groups", "group_answers.json", group_transcript),
+        _of("groups", "group", group_transcript),
+        _of("leader epochs", "leader_epoch", leader_epoch_transcript, broker=OurLives, connected=KafkaLives),
+        _of("produce", "produce", produce_transcript, ours_alone=_VALIDATING),
+        _of("frames", "frames", frames_transcript, ours_alone=_VALIDATING, is_long=True),
         _of(
-            "leader epochs",
-            "leader_epoch_answers.json",
-            leader_epoch_transcript,
-            ours=OurLives,
-            connected=KafkaLives,
-        ),
-        _of(
-            "produce",
-            "produce_answers.json",
-            produce_transcript,
-            ours=partial(VirtualBroker, "oncelog.record.validation=full"),
-        ),
-        _of(
-            "frames",
-            "frames_answers.json",
-            frames_transcript,
-            ours=partial(VirtualBroker, "oncelog.record.validation=full"),
-            is_long=True,
-        ),
-        Recording(
             "retention",
-            "retention_answers.json",
-            retention_transcript.conversation,
-            retention_transcript.DIFFERENCES,
-            ours=partial(OurSegments, *retention_transcript.SETTINGS),
+            "retention",
+            retention_transcript,
+            kafkas_alone=retention_transcript.KAFKAS_INTERVALS,
+            broker=OurSegments,
             connected=KafkaSegments,
-            overrides=retention_transcript.KAFKA_SETTINGS,
         ),
-        _two_phase("two-phase commit, switched off", two_phase_transcript.two_phase, _UNSTABLE),
-        _two_phase("two-phase commit", two_phase_transcript.two_phase, _UNSTABLE, _TWO_PHASE),
-        _two_phase("without __transaction_state", two_phase_transcript.without_state),
-        *GROUP_KINDS.values(),
+        *(
+            _held(name, "two_phase", conversation, settings=settings, section=name, **_TWO_PHASE)
+            for name, conversation, settings in (
+                ("two-phase commit, switched off", two_phase, (_UNSTABLE,)),
+                ("two-phase commit", two_phase, (_UNSTABLE, _TWO_PHASE_COMMIT)),
+                ("without __transaction_state", two_phase_transcript.without_state, ()),
+            )
+        ),
+        _held(
+            "group kind rights",
+            "group_kind_rights",
+            group_kind_rights_transcript.conversation,
+            group_kind_rights_transcript.DIFFERENCES,
+            settings=(*authorization_transcript.SETTINGS, *SHARE_STATE),
+            spelt=_rights,
+            **_TWO_CLIENTS,
+        ),
+        _of_group_kinds("group settings", group_settings_transcript),
+        _of_group_kinds("share delivery", share_delivery_transcript),
+        _of_group_kinds("share fetch", share_fetch_transcript),
+        _of_group_kinds("share groups", share_group_transcript),
+        _of_group_kinds("share logs", share_log_transcript),
+        _of_group_kinds("share offsets", share_offsets_transcript),
+        _of_group_kinds("share state", share_state_transcript),
+        _of_group_kinds("streams heartbeats", streams_heartbeat_transcript),
         *TRANSACTIONS.values(),
     )
-}
+
+
+RECORDINGS = {recording.name: recording for recording in _all()}

@@ -4,7 +4,7 @@ from typing import Any
 
 from oncelog.protocol.message import Message
 from tests.clients.wire import WireBroker
-from tests.conformance.transcripts.authorization_transcript import ADMIN, CLIENT, SETTINGS
+from tests.conformance.transcripts.authorization_transcript import ADMIN, CLIENT
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka.server import Kafka
 
@@ -12,8 +12,8 @@ _LONGEST_MS = 30_000
 
 
 class OurTwoClients:
-    def __init__(self) -> None:
-        self._broker = VirtualBroker(*SETTINGS)
+    def __init__(self, *settings: str) -> None:
+        self._broker = VirtualBroker(*settings)
         self.time = self._broker.time
 
     def ask(self, request: Message, version: int, source: str) -> Any:

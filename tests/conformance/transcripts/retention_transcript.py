@@ -17,7 +17,7 @@ from tests.clients.asking import Asker, Reply, batch, one_partition
 from tests.conformance.recording import Differences
 
 SETTINGS = ("log.retention.check.interval.ms=300", "log.cleaner.backoff.ms=100")
-KAFKA_SETTINGS = (*SETTINGS, "log.initial.task.delay.ms=100")
+KAFKAS_INTERVALS = ("log.initial.task.delay.ms=100",)
 WAIT_MS = 5_000
 SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
 _EARLIEST, _LATEST = -2, -1
