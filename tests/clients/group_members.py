@@ -5,20 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from oncelog.protocol.generated.describe_groups_request import DescribeGroupsRequest
-from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from oncelog.protocol.generated.heartbeat_request import HeartbeatRequest
-from oncelog.protocol.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
-from oncelog.protocol.generated.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
-from oncelog.protocol.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from oncelog.protocol.message import Message
+from tests.clients.asking import one_partition, request
 from tests.fakes.broker import VirtualBroker
 
 SESSION_TIMEOUT_MS = 10_000
@@ -50,10 +38,9 @@ class Broker(Protocol):
 def started(*overrides: str, topics: Sequence[str] = (TOPIC,), partition_count: int = 4) -> VirtualBroker:
     """A broker with topics, and with `__consumer_offsets`."""
     broker = VirtualBroker(*overrides)
-    create = [CreatableTopic(name=name, num_partitions=partition_count, replication_factor=1) for name in topics]
-    broker.ask(CreateTopicsRequest(topics=create, timeout_ms=1000), 5)
-    broker.ask(FindCoordinatorRequest(key=GROUP), 1)
-    broker.ask(FindCoordinatorRequest(key="transactional", key_type=1), 1)
+    broker.ask(request("CreateTopics", topics=[(name, partition_count, 1) for name in topics], timeout_ms=1000), 5)
+    broker.ask(request("FindCoordinator", key=GROUP), 1)
+    broker.ask(request("FindCoordinator", key="transactional", key_type=1), 1)
     return broker
 
 
@@ -79,15 +66,16 @@ class Member:
     def is_leader(self) -> bool:
         return bool(self.member_id) and self.leader_id == self.member_id
 
-    def join_request(self) -> JoinGroupRequest:
-        return JoinGroupRequest(
+    def join_request(self) -> Any:
+        return request(
+            "JoinGroup",
             group_id=self.group_id,
             session_timeout_ms=self.session_timeout_ms,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
             protocol_type=self.protocol_type,
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in self.protocols],
+            protocols=self.protocols,
         )
 
     def send_join(self) -> Reply:
@@ -114,36 +102,25 @@ class Member:
             self.leader_id = message.leader
         return message
 
-    def sync_request(self, assignments: Mapping[str, bytes] | None = None) -> SyncGroupRequest:
-        return SyncGroupRequest(
-            group_id=self.group_id,
-            generation_id=self.generation_id,
-            member_id=self.member_id,
-            group_instance_id=self.group_instance_id,
-            assignments=[
-                SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
-                for member_id, assignment in (assignments or {}).items()
-            ],
-        )
+    @property
+    def _identity(self) -> dict[str, Any]:
+        """How the member names itself in its generation."""
+        who = {"member_id": self.member_id, "group_instance_id": self.group_instance_id}
+        return {"group_id": self.group_id, "generation_id": self.generation_id, **who}
+
+    def sync_request(self, assignments: Mapping[str, bytes] | None = None) -> Any:
+        return request("SyncGroup", assignments=list((assignments or {}).items()), **self._identity)
 
     def sync(self, assignments: Mapping[str, bytes] | None = None) -> Reply:
         return self.broker.send(self.sync_request(assignments), 3)
 
     def heartbeat(self) -> ErrorCode:
-        request = HeartbeatRequest(
-            group_id=self.group_id,
-            generation_id=self.generation_id,
-            member_id=self.member_id,
-            group_instance_id=self.group_instance_id,
-        )
-        return ErrorCode(self.broker.ask(request, 3).error_code)
+        return ErrorCode(self.broker.ask(request("Heartbeat", **self._identity), 3).error_code)
 
     def leave(self) -> ErrorCode:
-        request = LeaveGroupRequest(
-            group_id=self.group_id,
-            members=[MemberIdentity(member_id=self.member_id, group_instance_id=self.group_instance_id)],
-        )
-        return ErrorCode(self.broker.ask(request, 3).members[0].error_code)
+        members = [(self.member_id, self.group_instance_id)]
+        answer = self.broker.ask(request("LeaveGroup", group_id=self.group_id, members=members), 3)
+        return ErrorCode(answer.members[0].error_code)
 
     def commit(self, offset: int, partition: int = 0, *, metadata: str = "", version: int = 8) -> ErrorCode:
         return commit(
@@ -152,10 +129,7 @@ class Member:
             partition,
             metadata=metadata,
             version=version,
-            group_id=self.group_id,
-            generation_id=self.generation_id,
-            member_id=self.member_id,
-            group_instance_id=self.group_instance_id,
+            **self._identity,
         )
 
 
@@ -193,21 +167,18 @@ def commit(
     version: int = 8,
     group_id: str = GROUP,
     generation_id: int = -1,
-    member_id: str = "",
-    group_instance_id: str | None = None,
-    retention_time_ms: int = -1,
+    **member: Any,
 ) -> ErrorCode:
-    """OffsetCommit of one partition."""
-    data = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata=metadata)
-    request = OffsetCommitRequest(
+    """OffsetCommit of one partition, of a member if there is one."""
+    topics = one_partition(topic, partition, committed_offset=offset, committed_metadata=metadata)
+    asked = request(
+        "OffsetCommit",
         group_id=group_id,
         generation_id_or_member_epoch=generation_id,
-        member_id=member_id,
-        group_instance_id=group_instance_id,
-        retention_time_ms=retention_time_ms,
-        topics=[OffsetCommitRequestTopic(name=topic, partitions=[data])],
+        topics=topics,
+        **member,
     )
-    return ErrorCode(broker.ask(request, version).topics[0].partitions[0].error_code)
+    return ErrorCode(broker.ask(asked, version).topics[0].partitions[0].error_code)
 
 
 def fetch(
@@ -219,12 +190,8 @@ def fetch(
     require_stable: bool = False,
 ) -> tuple[int, ErrorCode]:
     """OffsetFetch of one partition: offset and error."""
-    request = OffsetFetchRequest(
-        group_id=group_id,
-        topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])],
-        require_stable=require_stable,
-    )
-    answer = broker.ask(request, 7)
+    topics = [(topic, [partition])]
+    answer = broker.ask(request("OffsetFetch", group_id=group_id, topics=topics, require_stable=require_stable), 7)
     assert answer.error_code == ErrorCode.NONE
     entry = answer.topics[0].partitions[0]
     return entry.committed_offset, ErrorCode(entry.error_code)
@@ -232,7 +199,7 @@ def fetch(
 
 def describe(broker: Broker, group_id: str = GROUP) -> Any:
     """DescribeGroups of one group."""
-    return broker.ask(DescribeGroupsRequest(groups=[group_id]), 5).groups[0]
+    return broker.ask(request("DescribeGroups", groups=[group_id]), 5).groups[0]
 
 
 def state_of(broker: Broker, group_id: str = GROUP) -> str:

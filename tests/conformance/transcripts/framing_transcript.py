@@ -15,14 +15,10 @@ from struct import pack
 from typing import Any
 
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from oncelog.protocol.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
-from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.headers import encode_request_header
 from oncelog.protocol.message import Message
-from oncelog.protocol.records.batch import encode_batch
-from oncelog.protocol.records.record import Record
+from tests.clients.asking import Asker, batch
+from tests.clients.asking import request as message_of
 from tests.clients.wire import WireBroker
 from tests.support.patience import PATIENCE_S
 
@@ -48,30 +44,21 @@ def request(message: Message, version: int, correlation_id: int = 9) -> bytes:
 
 
 def _metadata(version: int, correlation_id: int = 9) -> bytes:
-    return request(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), version, correlation_id)
-
-
-def _batch(value: bytes = b"v") -> bytes:
-    return encode_batch([Record(0, 1_700_000_000_000, None, value)])
+    return request(message_of("Metadata", topics=[{"name": TOPIC}]), version, correlation_id)
 
 
 def _produce(correlation_id: int, *, acks: int = -1, version: int = 8, topic: str = TOPIC, bad: bool = False) -> bytes:
-    batch = _batch()
+    data = batch([b"v"])
     if bad:
-        batch = batch[:-1] + bytes((batch[-1] ^ 1,))
-    data = PartitionProduceData(index=0, records=memoryview(batch))
-    topics = [TopicProduceData(name=topic, partition_data=[data])]
-    return request(ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=topics), version, correlation_id)
+        data = data[:-1] + bytes((data[-1] ^ 1,))
+    topics = [{"name": topic, "partition_data": [{"index": 0, "records": data}]}]
+    return request(message_of("Produce", acks=acks, timeout_ms=5_000, topic_data=topics), version, correlation_id)
 
 
 def _waiting_fetch(correlation_id: int, max_wait_ms: int = 300) -> bytes:
-    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
-    message = FetchRequest(
-        max_wait_ms=max_wait_ms,
-        min_bytes=1,
-        max_bytes=1_000,
-        topics=[FetchTopic(topic="empty", partitions=[partition])],
-    )
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
+    limits = {"max_wait_ms": max_wait_ms, "min_bytes": 1, "max_bytes": 1_000}
+    message = message_of("Fetch", **limits, topics=[{"topic": "empty", "partitions": [partition]}])
     return request(message, 11, correlation_id)
 
 
@@ -253,7 +240,7 @@ ROWS = (
     Row("produce with acks=2", (_produce(1, acks=2),), ((ApiKey.PRODUCE, 8),)),
     Row(
         "produce without topics",
-        (request(ProduceRequest(acks=1, timeout_ms=1, topic_data=[]), 8),),
+        (request(message_of("Produce", acks=1, timeout_ms=1, topic_data=[]), 8),),
         ((ApiKey.PRODUCE, 8),),
     ),
     # The end of the stream.
@@ -286,17 +273,9 @@ ROWS = (
 
 def prepare(bootstrap: str) -> None:
     broker = WireBroker(bootstrap)
-    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in (TOPIC, "empty")]
-    for topic in broker.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 5).topics:
-        if topic.error_code:
-            raise AssertionError(topic)
-    # A broker of Kafka reports a new topic, and its leader, a little later.
-    for name in (TOPIC, "empty"):
-        for _ in range(100):
-            (found,) = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 8).topics
-            if not found.error_code and all(partition.leader_id > 0 for partition in found.partitions):
-                break
-            broker.let_pass(100)
+    asker = Asker(broker)
+    asker.create(TOPIC)
+    asker.create("empty")
     broker.close()
 
 
