@@ -6,9 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
-from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from tests.clients.asking import request
 from tests.clients.group_members import GROUP, REBALANCE_TIMEOUT_MS, TOPIC, Broker
 
 ASSIGNMENT_INTERVAL_MS = 1_000
@@ -41,8 +39,8 @@ class Consumer:
         """One ConsumerGroupHeartbeat as it stands."""
         version = fields.pop("version", 1)
         fields = {"member_epoch": self.epoch, "instance_id": self.instance_id, **fields}
-        request = ConsumerGroupHeartbeatRequest(**{"group_id": self.group_id, "member_id": self.member_id, **fields})
-        self.last = self.broker.ask(request, version)
+        asked = {"group_id": self.group_id, "member_id": self.member_id, **fields}
+        self.last = self.broker.ask(request("ConsumerGroupHeartbeat", **asked), version)
         return self.last
 
     def join(self, **fields: Any) -> ErrorCode:
@@ -87,18 +85,18 @@ class Consumer:
         return sorted(number for numbers in self.owned.values() for number in numbers)
 
 
-def reported(owned: Owned) -> list[TopicPartitions]:
-    return [TopicPartitions(topic_id=topic_id, partitions=sorted(numbers)) for topic_id, numbers in owned.items()]
+def reported(owned: Owned) -> list[tuple[UUID, list[int]]]:
+    return [(topic_id, sorted(numbers)) for topic_id, numbers in owned.items()]
 
 
 def topic_id(broker: Broker, name: str = TOPIC) -> UUID:
-    answer = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12)
+    answer = broker.ask(request("Metadata", topics=[{"name": name}]), 12)
     found: UUID = answer.topics[0].topic_id
     return found
 
 
 def described(broker: Broker, group_id: str = GROUP) -> Any:
-    return broker.ask(ConsumerGroupDescribeRequest(group_ids=[group_id]), 1).groups[0]
+    return broker.ask(request("ConsumerGroupDescribe", group_ids=[group_id]), 1).groups[0]
 
 
 def settle(broker: Broker, *members: Consumer, rounds: int = 12) -> None:

@@ -22,189 +22,123 @@ _SESSION_MS = 6_000
 _SOON_MS = 500
 
 
-# --- the ends ---------------------------------------------------------------------------------------------------------
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+Step = Callable[[GroupAsker, str], object]
+"""What is done to the group of this id."""
 
 
-def _forget(talk: GroupAsker, group_id: str) -> None:
+def _commits(partition: int = 0, **fields: Any) -> Step:
+    return lambda talk, group_id: commit(talk.broker, 1, partition, group_id=group_id, **fields)
+
+
+def _is_deleted(talk: GroupAsker, group_id: str) -> None:
+    assert talk.delete_groups(group_id) == ["NONE"]
+
+
+def _forgets(talk: GroupAsker, group_id: str) -> None:
     assert talk.delete_offset(group_id, TOPIC) == ("NONE", ["NONE"])
 
 
-def _member(talk: GroupAsker, group_id: str, **settings: Any) -> Member:
-    settings = {"protocols": READS_TOPIC, **settings}
-    member = Member(talk.broker, group_id=group_id, session_timeout_ms=_SESSION_MS, **settings)
+def _opens(topic: str = TOPIC, *, then_aborts: bool = False) -> Step:
+    """A transaction with an offset of the topic."""
+
+    def step(talk: GroupAsker, group_id: str) -> None:
+        producer = Producer(talk.broker, group_id).init()
+        assert not producer.add_offsets(group_id)
+        assert not producer.send_commit(1, topic=topic, group_id=group_id)
+        if then_aborts:
+            producer.end(committed=False)
+
+    return step
+
+
+def _new_member(talk: GroupAsker, group_id: str) -> Member:
+    """A member that has an id, and has not joined with it."""
+    member = Member(talk.broker, group_id=group_id, session_timeout_ms=_SESSION_MS, protocols=READS_TOPIC)
     member.member_id = member.send_join().message.member_id
+    assert member.member_id
     return member
 
 
-def _stable(talk: GroupAsker, group_id: str) -> Member:
-    member = _member(talk, group_id)
-    member.send_join()
-    member.learn()
-    assert not member.sync({member.member_id: b""}).message.error_code
-    return member
+def _leaves_before_it_joins(talk: GroupAsker, group_id: str) -> None:
+    _new_member(talk, group_id).leave()
 
 
-def _its_offset_is_deleted(talk: GroupAsker, group_id: str) -> None:
-    commit(talk.broker, 1, group_id=group_id)
-    _forget(talk, group_id)
+def _joins(*, commits: bool = False, leaves: bool = True) -> Step:
+    def step(talk: GroupAsker, group_id: str) -> None:
+        member = _new_member(talk, group_id)
+        member.send_join()
+        member.learn()
+        assert not member.sync({member.member_id: b""}).message.error_code
+        if commits:
+            member.commit(1)
+        if leaves:
+            member.leave()
+
+    return step
 
 
-def _its_offset_is_deleted_and_another_stays(talk: GroupAsker, group_id: str) -> None:
-    commit(talk.broker, 1, 1, group_id=group_id)
-    _its_offset_is_deleted(talk, group_id)
+def _join_is_refused(**fields: Any) -> Step:
+    def step(talk: GroupAsker, group_id: str) -> None:
+        assert Member(talk.broker, group_id=group_id, **fields).send_join().message.error_code
+
+    return step
 
 
-def _its_topic_is_deleted(talk: GroupAsker, group_id: str) -> None:
-    commit(talk.broker, 1, topic=GONE, group_id=group_id)
+def _consumes(*, commits: bool = False, leaves_in: int = -1, **fields: Any) -> Step:
+    def step(talk: GroupAsker, group_id: str) -> None:
+        consumer = Consumer(talk.broker, group_id=group_id, **fields)
+        assert not consumer.join()
+        if commits:
+            _commits(generation_id=consumer.epoch, member_id=consumer.member_id, version=9)(talk, group_id)
+        consumer.leave(leaves_in)
+
+    return step
 
 
-def _it_is_deleted(talk: GroupAsker, group_id: str) -> None:
-    commit(talk.broker, 1, group_id=group_id)
-    assert talk.delete_groups(group_id) == ["NONE"]
+def _consumer_is_refused(**fields: Any) -> Step:
+    def step(talk: GroupAsker, group_id: str) -> None:
+        assert Consumer(talk.broker, group_id=group_id, **fields).join()
+
+    return step
 
 
-def _it_is_deleted_when_its_offset_is(talk: GroupAsker, group_id: str) -> None:
-    _its_offset_is_deleted(talk, group_id)
-    assert talk.delete_groups(group_id) == ["NONE"]
+# --- the ends ---------------------------------------------------------------------------------------------------------
 
-
-def _its_offset_was_to_be_kept_for_a_moment(talk: GroupAsker, group_id: str) -> None:
-    commit(talk.broker, 1, group_id=group_id, version=4, retention_time_ms=1)
-
-
-def _its_commit_is_refused_for_its_metadata(talk: GroupAsker, group_id: str) -> None:
-    commit(talk.broker, 1, group_id=group_id, metadata="x" * 5_000)
-
-
-def _its_commit_is_of_no_topic(talk: GroupAsker, group_id: str) -> None:
-    commit(talk.broker, 1, topic="nowhere", group_id=group_id)
-
-
-def _its_offsets_are_fetched(talk: GroupAsker, group_id: str) -> None:
-    talk.all_offsets(group_id)
-
-
-def _its_transaction_is_aborted(talk: GroupAsker, group_id: str) -> None:
-    producer = Producer(talk.broker, group_id).init()
-    producer.commit_offset(1, group_id=group_id)
-    producer.end(committed=False)
-
-
-def _its_transaction_is_open_when_its_offset_is_deleted(talk: GroupAsker, group_id: str) -> None:
-    producer = Producer(talk.broker, group_id).init()
-    producer.commit_offset(1, group_id=group_id)
-    _forget(talk, group_id)
-
-
-def _its_transaction_is_open_when_its_topic_is_deleted(talk: GroupAsker, group_id: str) -> None:
-    producer = Producer(talk.broker, group_id).init()
-    assert not producer.add_offsets(group_id)
-    assert not producer.send_commit(1, topic=GONE, group_id=group_id)
-
-
-def _its_member_leaves(talk: GroupAsker, group_id: str) -> None:
-    _stable(talk, group_id).leave()
-
-
-def _its_member_leaves_and_its_offset_is_deleted(talk: GroupAsker, group_id: str) -> None:
-    member = _stable(talk, group_id)
-    member.commit(1)
-    member.leave()
-    _forget(talk, group_id)
-
-
-def _its_member_is_silent(talk: GroupAsker, group_id: str) -> None:
-    _stable(talk, group_id)
-
-
-def _its_member_never_joins(talk: GroupAsker, group_id: str) -> None:
-    """The member has an id, and does not join with it."""
-    assert _member(talk, group_id).member_id
-
-
-def _its_member_leaves_before_it_joins(talk: GroupAsker, group_id: str) -> None:
-    _member(talk, group_id).leave()
-
-
-def _its_join_is_refused_for_its_session_timeout(talk: GroupAsker, group_id: str) -> None:
-    assert Member(talk.broker, group_id=group_id, session_timeout_ms=1).send_join().message.error_code
-
-
-def _its_join_is_refused_for_its_member_id(talk: GroupAsker, group_id: str) -> None:
-    assert Member(talk.broker, group_id=group_id, member_id="stranger").send_join().message.error_code
-
-
-def _its_join_is_refused_for_its_protocols(talk: GroupAsker, group_id: str) -> None:
-    assert Member(talk.broker, group_id=group_id, protocols=()).send_join().message.error_code
-
-
-def _its_consumer_leaves(talk: GroupAsker, group_id: str) -> None:
-    consumer = Consumer(talk.broker, group_id=group_id)
-    assert not consumer.join()
-    consumer.leave()
-
-
-def _its_consumer_leaves_and_its_offset_is_deleted(talk: GroupAsker, group_id: str) -> None:
-    consumer = Consumer(talk.broker, group_id=group_id)
-    assert not consumer.join()
-    commit(talk.broker, 1, group_id=group_id, generation_id=consumer.epoch, member_id=consumer.member_id, version=9)
-    consumer.leave()
-    _forget(talk, group_id)
-
-
-def _its_static_consumer_leaves_for_a_while(talk: GroupAsker, group_id: str) -> None:
-    consumer = Consumer(talk.broker, group_id=group_id, instance_id="static")
-    assert not consumer.join()
-    consumer.send(member_epoch=-2)
-
-
-def _its_consumer_is_refused_for_its_assignor(talk: GroupAsker, group_id: str) -> None:
-    assert Consumer(talk.broker, group_id=group_id, assignor="nobody's").join()
-
-
-def _its_consumer_is_refused_for_its_pattern(talk: GroupAsker, group_id: str) -> None:
-    assert Consumer(talk.broker, group_id=group_id, topics=None, regex="(").join()
-
-
-def _its_offset_is_deleted_and_a_consumer_is_refused(talk: GroupAsker, group_id: str) -> None:
-    _its_offset_is_deleted(talk, group_id)
-    assert Consumer(talk.broker, group_id=group_id, assignor="nobody's").join()
-
-
-def _its_consumer_leaves_and_a_member_never_joins(talk: GroupAsker, group_id: str) -> None:
-    _its_consumer_leaves(talk, group_id)
-    _member(talk, group_id)
-
-
-ENDS: tuple[Callable[[GroupAsker, str], None], ...] = (
-    _its_offset_is_deleted,
-    _its_offset_is_deleted_and_another_stays,
-    _its_topic_is_deleted,
-    _it_is_deleted,
-    _it_is_deleted_when_its_offset_is,
-    _its_offset_was_to_be_kept_for_a_moment,
-    _its_commit_is_refused_for_its_metadata,
-    _its_commit_is_of_no_topic,
-    _its_offsets_are_fetched,
-    _its_transaction_is_aborted,
-    _its_transaction_is_open_when_its_offset_is_deleted,
-    _its_transaction_is_open_when_its_topic_is_deleted,
-    _its_member_leaves,
-    _its_member_leaves_and_its_offset_is_deleted,
-    _its_member_is_silent,
-    _its_member_never_joins,
-    _its_member_leaves_before_it_joins,
-    _its_join_is_refused_for_its_session_timeout,
-    _its_join_is_refused_for_its_member_id,
-    _its_join_is_refused_for_its_protocols,
-    _its_consumer_leaves,
-    _its_consumer_leaves_and_its_offset_is_deleted,
-    _its_static_consumer_leaves_for_a_while,
-    _its_consumer_is_refused_for_its_assignor,
-    _its_consumer_is_refused_for_its_pattern,
-    _its_offset_is_deleted_and_a_consumer_is_refused,
-    _its_consumer_leaves_and_a_member_never_joins,
-)
+ENDS: dict[str, tuple[Step, ...]] = {
+    "its offset is deleted": (_commits(), _forgets),
+    "its offset is deleted and another stays": (_commits(1), _commits(), _forgets),
+    "its topic is deleted": (_commits(topic=GONE),),
+    "it is deleted": (_commits(), _is_deleted),
+    "it is deleted when its offset is": (_commits(), _forgets, _is_deleted),
+    "its offset was to be kept for a moment": (_commits(version=4, retention_time_ms=1),),
+    "its commit is refused for its metadata": (_commits(metadata="x" * 5_000),),
+    "its commit is of no topic": (_commits(topic="nowhere"),),
+    "its offsets are fetched": (GroupAsker.all_offsets,),
+    "its transaction is aborted": (_opens(then_aborts=True),),
+    "its transaction is open when its offset is deleted": (_opens(), _forgets),
+    "its transaction is open when its topic is deleted": (_opens(GONE),),
+    "its member leaves": (_joins(),),
+    "its member leaves and its offset is deleted": (_joins(commits=True), _forgets),
+    "its member is silent": (_joins(leaves=False),),
+    "its member never joins": (_new_member,),
+    "its member leaves before it joins": (_leaves_before_it_joins,),
+    "its join is refused for its session timeout": (_join_is_refused(session_timeout_ms=1),),
+    "its join is refused for its member id": (_join_is_refused(member_id="stranger"),),
+    "its join is refused for its protocols": (_join_is_refused(protocols=()),),
+    "its consumer leaves": (_consumes(),),
+    "its consumer leaves and its offset is deleted": (_consumes(commits=True), _forgets),
+    "its static consumer leaves for a while": (_consumes(instance_id="static", leaves_in=-2),),
+    "its consumer is refused for its assignor": (_consumer_is_refused(assignor="nobody's"),),
+    "its consumer is refused for its pattern": (_consumer_is_refused(topics=None, regex="("),),
+    "its offset is deleted and a consumer is refused": (
+        _commits(),
+        _forgets,
+        _consumer_is_refused(assignor="nobody's"),
+    ),
+    "its consumer leaves and a member never joins": (_consumes(), _new_member),
+}
 
 # --- the looks --------------------------------------------------------------------------------------------------------
 
@@ -225,23 +159,19 @@ def conversation(broker: Broker) -> Told:
     """How each group looks after its end; later, if it looks otherwise."""
     talk = GroupAsker(broker)
     talk.prepare(**{TOPIC: 2, GONE: 2})
-    for end in ENDS:
-        end(talk, _group_of(end))
+    for group_id, steps in ENDS.items():
+        for step in steps:
+            step(talk, group_id)
     assert talk.delete_topic(GONE) == "NONE"
     broker.let_pass(_SOON_MS)
     seen: dict[str, tuple[Any, ...]] = {}
     for when, delay_ms in (("at once", 0), ("after a session", 2 * _SESSION_MS), ("after the clean-up", _INTERVAL_MS)):
         broker.let_pass(delay_ms)
-        for end in ENDS:
-            group_id = _group_of(end)
+        for group_id in ENDS:
             look = _look(talk, group_id)
             if seen.get(group_id) != look:
                 seen[group_id] = look
                 yield f"{group_id}: {when}", look
-
-
-def _group_of(end: Callable[[GroupAsker, str], None]) -> str:
-    return end.__name__.strip("_").replace("_", " ")
 
 
 # Where we answer otherwise on purpose, and why.
