@@ -44,7 +44,7 @@ NO_ID = UUID(int=0)
 AT_MS = 1_700_000_000_000
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 _TOKEN = re.compile(r"[\w./:]*[({\[]|[\w./:]+|[)}\]]")
-_ENDS = {"(": ")", "{": "}", "[": "]", "": ""}
+_ENDS = {"(": ")", "{": "}", "[": "]"}
 _PATIENCE = 1_000
 
 
@@ -82,6 +82,8 @@ class _Builder:
 
     def __call__(self, given: Any) -> Any:
         if isinstance(given, tuple):
+            if len(given) > len(self.names):
+                raise ValueError(f"{len(given)} values for {len(self.names)} fields: {', '.join(self.names)}")
             given = dict(zip(self.names, given, strict=False))
         elif not isinstance(given, dict):
             return given
@@ -145,22 +147,27 @@ class _Part:
 @cache
 def _parsed(shape: str) -> tuple[_Part, ...]:
     tokens = _TOKEN.findall(shape)
-    parts = _parts(iter(tokens), "")
     if "".join(tokens) != re.sub(r"\s", "", shape):
         raise ValueError(f"{shape!r} is no shape")
-    return parts
+    return _parts(iter(tokens), "", shape)
 
 
-def _parts(tokens: Iterator[str], end: str) -> tuple[_Part, ...]:
+def _parts(tokens: Iterator[str], end: str, shape: str) -> tuple[_Part, ...]:
+    """The parts up to the bracket that ends them, or up to the end of the shape."""
     parts: list[_Part] = []
     for token in tokens:
         if token == end:
-            break
+            return tuple(parts)
         text, opened = (token[:-1], token[-1]) if token[-1] in _ENDS else (token, "")
+        if not opened and text in _ENDS.values():
+            break
         path, _, way = text.partition(":")
         paths = tuple(tuple(each.split(".")) for each in path.split("/")) if path else ()
-        parts.append(_Part(paths, way, opened, _parts(tokens, _ENDS[opened]) if opened else ()))
-    return tuple(parts)
+        parts.append(_Part(paths, way, opened, _parts(tokens, _ENDS[opened], shape) if opened else ()))
+    else:
+        if not end:
+            return tuple(parts)
+    raise ValueError(f"{shape!r} is no shape")
 
 
 def counts(answer: Any, shape: str, **ways: Way) -> Any:
