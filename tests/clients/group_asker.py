@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.clients.asking import Asker, one_partition, since
+from tests.clients.asking import NO_ID, Asker, one_partition, since
 
 
 class GroupAsker(Asker):
@@ -30,6 +30,30 @@ class GroupAsker(Asker):
         shape = "groups.0(error_code topics/partitions{name partition_index committed_offset})"
         found: tuple[str, list[tuple[str, int, int]]] = self.ask(
             "OffsetFetch", 8, shape, groups=[{"group_id": group_id, "topics": None}]
+        )
+        return found
+
+    def commit(
+        self, group_id: str, member_id: str, epoch: int, topic: str, partition: int = 0, version: int = 9
+    ) -> str:
+        """OffsetCommit of one partition."""
+        who = {"group_id": group_id, "member_id": member_id, "generation_id_or_member_epoch": epoch}
+        (of,) = one_partition(topic, partition, committed_offset=1, committed_metadata="")
+        topics = [{**of, "topic_id": self.ids[topic]}]
+        error: str = self.ask("OffsetCommit", version, "topics.0.partitions.0.error_code", **who, topics=topics)
+        return error
+
+    def fetched(
+        self, group_id: str, member_id: str | None, epoch: int, topic: str | None, version: int = 9
+    ) -> tuple[str, list[int]]:
+        """OffsetFetch of partition 0, or of everything: the error and the offsets."""
+        named = {"name": topic, "topic_id": self.ids.get(topic or "", NO_ID), "partition_indexes": [0]}
+        group = {"group_id": group_id, "member_id": member_id, "member_epoch": epoch}
+        found: tuple[str, list[int]] = self.ask(
+            "OffsetFetch",
+            version,
+            "groups.0(error_code topics/partitions.committed_offset)",
+            groups=[{**group, "topics": None if topic is None else [named]}],
         )
         return found
 

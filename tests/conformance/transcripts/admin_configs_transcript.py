@@ -164,10 +164,8 @@ def topics(talk: ConfigTalk) -> Told:
     for change in changes:
         yield f"tried {change}", talk.tried(TOPIC, "settings", *change)
     for version in (0, 1):
-        yield (
-            f"tried, version {version}",
-            talk.changed(TOPIC, "settings", ("retention.ms", SET, "5"), version=version, validate_only=True),
-        )
+        told = talk.changed(TOPIC, "settings", ("retention.ms", SET, "5"), version=version, validate_only=True)
+        yield f"tried, version {version}", told
     yield "nothing was changed", talk.value(TOPIC, "settings", "retention.ms")
 
     def done(key: str, operation: int, text: str | None, expected: str) -> Any:
@@ -428,17 +426,13 @@ def in_full(talk: ConfigTalk) -> Told:
     talk.changed(TOPIC, "settings2", ("retention.ms", SET, "1000"), ("segment.ms", SET, "2000"))
     talk.settled(TOPIC, "settings2", "segment.ms", "2000")
     for text in ("5", None, "", "soon", "-2"):
-        yield (
-            f"tried retention.ms={text}",
-            talk.replaced(TOPIC, "settings2", ("retention.ms", text), validate_only=True),
-        )
+        told = talk.replaced(TOPIC, "settings2", ("retention.ms", text), validate_only=True)
+        yield f"tried retention.ms={text}", told
     doubled = (("retention.ms", "5"), ("retention.ms", "6"))
     yield "tried one key twice", talk.replaced(TOPIC, "settings2", *doubled, validate_only=True)
     for version in range(3):
-        yield (
-            f"tried, version {version}",
-            talk.replaced(TOPIC, "settings2", ("retention.ms", "5"), version=version, validate_only=True),
-        )
+        told = talk.replaced(TOPIC, "settings2", ("retention.ms", "5"), version=version, validate_only=True)
+        yield f"tried, version {version}", told
     answer = talk.replaced(TOPIC, "settings2", ("retention.ms", "3000"))
     yield "replaced", (answer, talk.settled(TOPIC, "settings2", "retention.ms", "3000"))
     yield "the other is gone", talk.value(TOPIC, "settings2", "segment.ms")
@@ -476,10 +470,8 @@ def listed(talk: ConfigTalk) -> Told:
     yield "once all is deleted", asked([GROUP, CLIENT_METRICS], 1)
     talk.delete("settings")
     yield "once a topic is deleted", asked([TOPIC], 1)
-    yield (
-        "its settings are gone with it",
-        (talk.created(topic("settings")), talk.value(TOPIC, "settings", "retention.ms")),
-    )
+    answer = (talk.created(topic("settings")), talk.value(TOPIC, "settings", "retention.ms"))
+    yield "its settings are gone with it", answer
 
 
 # Where we answer otherwise on purpose, and why.

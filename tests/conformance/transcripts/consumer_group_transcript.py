@@ -7,7 +7,7 @@ ids that a broker makes.
 from typing import Any
 
 from oncelog.protocol.errors import ErrorCode
-from tests.clients.asking import Broker, Told, name, one_partition, parts_of, same, since
+from tests.clients.asking import Broker, Told, name, parts_of, same, since
 from tests.clients.group_asker import GroupAsker
 from tests.clients.offset_producer import Producer
 
@@ -119,20 +119,6 @@ class Talk(GroupAsker):
         ways = {"since_6": since(6, version), "named": lambda instance: instance or ""}
         return self.counts(answer, shape, **ways)
 
-    def commit(
-        self, group_id: str, member_id: str, epoch: int, partition: int, version: int = 9, topic: str = "topic"
-    ) -> Any:
-        who = {"group_id": group_id, "member_id": member_id, "generation_id_or_member_epoch": epoch}
-        (of,) = one_partition(topic, partition, committed_offset=1, committed_metadata="")
-        topics = [{**of, "topic_id": self.ids[topic]}]
-        return self.ask("OffsetCommit", version, "topics.0.partitions.0.error_code", **who, topics=topics)
-
-    def fetch(self, group_id: str, member_id: str | None, epoch: int, version: int = 9) -> Any:
-        topics = [{"name": "topic", "topic_id": self.ids["topic"], "partition_indexes": [0]}]
-        group = {"group_id": group_id, "member_id": member_id, "member_epoch": epoch, "topics": topics}
-        shape = "groups.0(error_code topics/partitions.committed_offset)"
-        return self.ask("OffsetFetch", version, shape, groups=[group], require_stable=False)
-
 
 # --- the parts --------------------------------------------------------------------------------------------------------
 
@@ -240,10 +226,8 @@ def expressions(ask: Talk) -> Told:
     yield "matched, described", ask.group(group)
     yield "a bad one while there is a good one", ask.beat(group, "one", 2, subscribed_topic_regex="[")[0]
     yield "the good one is still there", ask.beat(group, "one", 2)
-    yield (
-        "from end to end",
-        ask.join("expressions-2", "one", subscribed_topic_names=[], subscribed_topic_regex="opi"),
-    )
+    answer = ask.join("expressions-2", "one", subscribed_topic_names=[], subscribed_topic_regex="opi")
+    yield "from end to end", answer
     ask.let_pass()
     yield "from end to end, described", ask.group("expressions-2")[-1]
     yield "none any more", ask.beat(group, "one", 2, subscribed_topic_regex="")
@@ -279,7 +263,8 @@ def offsets(ask: Talk) -> Told:
         (9, 2, "one"), (10, 2, "one"), (8, 2, "one"), (9, 3, "one"), (9, 1, "one"), (9, 2, "nobody"), (9, -1, ""),
         (9, -1, "one"),
     ):  # fmt: skip
-        yield f"commit of {member!r} in {epoch}, version {version}", ask.commit(group, member, epoch, 0, version)
+        told = ask.commit(group, member, epoch, "topic", 0, version)
+        yield f"commit of {member!r} in {epoch}, version {version}", told
     for version, epoch, reader in (
         (9, 2, "one"),
         (9, 1, "one"),
@@ -289,18 +274,18 @@ def offsets(ask: Talk) -> Told:
         (8, -1, None),
         (9, -1, "one"),
     ):
-        yield f"fetch of {reader!r} in {epoch}, version {version}", ask.fetch(group, reader, epoch, version)
+        yield f"fetch of {reader!r} in {epoch}, version {version}", ask.fetched(group, reader, epoch, "topic", version)
     ask.join(group, "two")
     ask.let_pass()
     ask.beat(group, "two", 2)
     ask.beat(group, "one", 2)
     ask.beat(group, "one", 2, owned={"topic": [0, 1]})
     ask.beat(group, "two", 3)
-    yield "an older epoch for what it has had since", ask.commit(group, "one", 2, 0)
-    yield "an older epoch for what it has lost", ask.commit(group, "one", 2, 2)
-    yield "the epoch for what another has", ask.commit(group, "one", 3, 2)
-    yield "an older epoch for what is new", ask.commit(group, "two", 2, 2)
-    yield "a topic that it does not read", ask.commit(group, "one", 2, 0, topic="other")
+    yield "an older epoch for what it has had since", ask.commit(group, "one", 2, "topic", 0)
+    yield "an older epoch for what it has lost", ask.commit(group, "one", 2, "topic", 2)
+    yield "the epoch for what another has", ask.commit(group, "one", 3, "topic", 2)
+    yield "an older epoch for what is new", ask.commit(group, "two", 2, "topic", 2)
+    yield "a topic that it does not read", ask.commit(group, "one", 2, "other", 0)
     producer = Producer(ask.broker).init()
     producer.add_offsets(group)
     for member, epoch in (("one", 3), ("one", 9), ("nobody", 3), ("", -1), ("one", -1)):
@@ -312,8 +297,8 @@ def offsets(ask: Talk) -> Told:
 def tools(ask: Talk) -> Told:
     group = "tools"
     ask.join(group, "one")
-    ask.commit(group, "one", 2, 0)
-    ask.commit(group, "one", 2, 0, topic="other")
+    ask.commit(group, "one", 2, "topic", 0)
+    ask.commit(group, "one", 2, "other", 0)
     yield "classic description, version 5", ask.classic_group(group, 5)
     yield "classic description, version 6", ask.classic_group(group, 6)
     yield "listed by type", [entry for entry in ask.listed(types_filter=["CONSUMER"])[1] if entry[0] == group]
@@ -370,19 +355,13 @@ def upgrade(ask: Talk) -> Told:
     ask.let_pass()
     yield "the consumer gets the new target", ask.beat(group, "one", 2)
     yield "the classic member is asked to join", ask.classic_beat(group, generation, classic)
-    yield (
-        "it may not sync before",
-        ask.sync(group, generation, classic),
-    )
+    answer = ask.sync(group, generation, classic)
+    yield "it may not sync before", answer
     joined = ask.classic_join(group, classic)
-    yield (
-        "it joins",
-        (name(joined.error_code), joined.generation_id, joined.protocol_name, joined.leader, len(joined.members)),
-    )
-    yield (
-        "and has its part",
-        ask.sync(group, joined.generation_id, classic),
-    )
+    answer = (name(joined.error_code), joined.generation_id, joined.protocol_name, joined.leader, len(joined.members))
+    yield "it joins", answer
+    answer = ask.sync(group, joined.generation_id, classic)
+    yield "and has its part", answer
     yield "beats", ask.classic_beat(group, joined.generation_id, classic)
     yield "the consumer has its part", ask.beat(group, "one", 2)
     others = [member[2:] for member in ask.group(group)[-1]]
@@ -404,14 +383,10 @@ def classic_members(ask: Talk) -> Told:
     joined = ask.classic_join(group, "chosen")
     yield "any id will do", (name(joined.error_code), joined.member_id, joined.generation_id)
     yield "sync", ask.sync(group, joined.generation_id, "chosen")
-    yield (
-        "sync of another protocol",
-        ask.sync(group, joined.generation_id, "chosen", protocol="sticky"),
-    )
-    yield (
-        "sync of another kind",
-        ask.sync(group, joined.generation_id, "chosen", kind="connect"),
-    )
+    answer = ask.sync(group, joined.generation_id, "chosen", protocol="sticky")
+    yield "sync of another protocol", answer
+    answer = ask.sync(group, joined.generation_id, "chosen", kind="connect")
+    yield "sync of another kind", answer
     yield "sync of another generation", ask.sync(group, 77, "chosen")
     yield "sync of a consumer", ask.sync(group, 2, "one")
     yield "sync of nobody", ask.sync(group, 2, "nobody")
@@ -421,8 +396,8 @@ def classic_members(ask: Talk) -> Told:
     yield "heartbeat of an instance that is not there", ask.classic_beat(group, 2, "chosen", "i")
     other = ask.classic_join(group, "third", protocols=[("sticky", SUBSCRIPTION)])
     yield "without a common protocol", name(other.error_code)
-    yield "commit before version 9", ask.commit(group, "chosen", joined.generation_id, 0, 8)
-    yield "commit of another generation", ask.commit(group, "chosen", 77, 0, 8)
+    yield "commit before version 9", ask.commit(group, "chosen", joined.generation_id, "topic", 0, 8)
+    yield "commit of another generation", ask.commit(group, "chosen", 77, "topic", 0, 8)
     yield "a tool removes members", ask.leave(group, ("nobody", None), ("", "i"), ("chosen", None), ("one", None))
     yield "nobody is left", ask.group(group)
 

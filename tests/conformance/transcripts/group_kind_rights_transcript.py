@@ -183,10 +183,8 @@ def deleted(client: OffsetTalk) -> Told:
 
 def states(client: StateTalk) -> Told:
     client.group_id = "state"
-    yield (
-        "states",
-        {question: [entry[:4] for entry in answer] for question, answer in client.each(("given", 0)).items()},
-    )
+    told = {question: [entry[:4] for entry in answer] for question, answer in client.each(("given", 0)).items()}
+    yield "states", told
 
 
 _NO_GROUP, _NO_TOPIC = ("GROUP_AUTHORIZATION_FAILED", "Group authorization failed."), "TOPIC_AUTHORIZATION_FAILED"

@@ -120,10 +120,8 @@ def framing(talk: ProduceTalk) -> Told:
     for length in (10, -1, 4000, 2**31 - 1):
         yield f"batch length {length}", talk.produce(topic, patched(8, ">i", length))
     yield "two batches", talk.produce(topic, batch() * 2)
-    yield (
-        "two batches of a producer",
-        talk.produce(topic, batch(producer_id=7, producer_epoch=0, base_sequence=0) * 2),
-    )
+    answer = talk.produce(topic, batch(producer_id=7, producer_epoch=0, base_sequence=0) * 2)
+    yield "two batches of a producer", answer
     yield "half a batch", talk.produce(topic, batch()[:40])
     yield "no bytes", talk.produce(topic, b"")
     yield "garbage", talk.produce(topic, b"\xff" * 100)
@@ -152,10 +150,8 @@ def records(talk: ProduceTalk) -> Told:
     yield "a header without a key", talk.produce(topic, of_body(record(b"\0\0\0\x01\x02v\x02\x01\x01")))
     yield "a value past its record", talk.produce(topic, of_body(record(b"\0\0\0\x01\x20v\0")))
     yield "a second record that is bad", talk.produce(topic, of_body(plain() + record(b"\0\0\x02\x01\x7fv\0"), 2))
-    yield (
-        "a hundredth record that is bad",
-        talk.produce(topic, of_body(plain() * 99 + record(b"\0\0\x02\x01\x7fv\0"), 100)),
-    )
+    answer = talk.produce(topic, of_body(plain() * 99 + record(b"\0\0\x02\x01\x7fv\0"), 100))
+    yield "a hundredth record that is bad", answer
     yield "a control batch", talk.produce(topic, patched(21, ">h", 0x30))
     yield "a transactional batch without a producer", talk.produce(topic, patched(21, ">h", 0x10))
     yield "a producer without a sequence", talk.produce(topic, patched(43, ">q", 7))
@@ -183,10 +179,8 @@ def topics(talk: ProduceTalk) -> Told:
     mixed = [Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, None, b"v"), Record(2, NOW_MS, None, None)]
     yield "compacted, with keys", talk.produce(compacted, batch(2, key=b"k"))
     for codec in ("none", "gzip"):
-        yield (
-            f"compacted, two without a key, {codec}",
-            talk.produce(compacted, encode_batch(mixed, compression=codec)),
-        )
+        told = talk.produce(compacted, encode_batch(mixed, compression=codec))
+        yield f"compacted, two without a key, {codec}", told
     for wanted in ("uncompressed", "gzip", "zstd", "producer"):
         topic = talk.made(f"in-{wanted}", compression_type=wanted)
         for codec in ("none", "gzip", "lz4"):
@@ -218,10 +212,8 @@ def requests(talk: ProduceTalk) -> Told:
         yield f"topic {other[:20]!r}", talk.produce(other, batch())
     for version in (3, 4, 5, 6, 7, 8):
         yield f"version {version}", talk.produce(topic, batch(), version=version)
-    yield (
-        "idempotent and acks 1",
-        talk.produce(topic, batch(producer_id=11, producer_epoch=0, base_sequence=0), acks=1),
-    )
+    answer = talk.produce(topic, batch(producer_id=11, producer_epoch=0, base_sequence=0), acks=1)
+    yield "idempotent and acks 1", answer
 
 
 _EXCEPTION = "Kafka meets an exception of its own (UNKNOWN_SERVER_ERROR), we answer the code that fits"

@@ -89,13 +89,11 @@ def counts(talk: ShareTalk) -> Told:
     member = ShareMember(talk, "counts", topic="counts")
     for delivery in range(1, 7):
         yield f"delivery {delivery}", member.records(0, max_wait_ms=1_000)
-        yield (
-            f"delivery {delivery}, released",
-            (
-                member.done((0, 0, [RELEASE])),
-                _start(talk, "counts"),
-            ),
+        answer = (
+            member.done((0, 0, [RELEASE])),
+            _start(talk, "counts"),
         )
+        yield f"delivery {delivery}, released", answer
     talk.produce("counts", 1)
     yield "what comes after", member.records(0)
 

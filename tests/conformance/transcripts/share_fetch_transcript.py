@@ -95,10 +95,8 @@ def partitions(talk: ShareTalk) -> Told:
     yield "forgotten and added at once", member.fetch(1, forgotten=[1], max_wait_ms=LOCKED_MS)
     yield "acknowledged where it is forgotten", member.acknowledge(acknowledged={1: [(0, 1, [ACCEPT])]})
     yield "acknowledged with a fetch", member.fetch(acknowledged={2: [(0, 1, [ACCEPT])]})
-    yield (
-        "acknowledged with a fetch of another partition",
-        member.fetch(0, acknowledged={2: [(0, 1, [ACCEPT])]}, max_wait_ms=5_000),
-    )
+    answer = member.fetch(0, acknowledged={2: [(0, 1, [ACCEPT])]}, max_wait_ms=5_000)
+    yield "acknowledged with a fetch of another partition", answer
     yield "acknowledged, nothing fetched", member.fetch(acknowledged={0: [(0, 0, [ACCEPT])]}, max_records=0)
     yield "a partition that nobody has fetched", member.acknowledge(acknowledged={("other", 0): [(0, 0, [ACCEPT])]})
     yield "acknowledging nothing", member.acknowledge(acknowledged={})
@@ -113,10 +111,8 @@ def final(talk: ShareTalk) -> Told:
     talk.ready("final", "other")
     member, next_member = (ShareMember(talk, "final", name, topic="other") for name in ("m", "next"))
     yield "acquired", member.records(0)
-    yield (
-        "the last fetch, with partitions",
-        member.fetch(("other", 0), acknowledged={("other", 0): [(0, 1, [ACCEPT])]}, epoch=-1),
-    )
+    answer = member.fetch(("other", 0), acknowledged={("other", 0): [(0, 1, [ACCEPT])]}, epoch=-1)
+    yield "the last fetch, with partitions", answer
     talk.broker.let_pass(SOON_MS)
     yield "the rest is released", next_member.records(0)
     yield "the last acknowledgement", next_member.acknowledge((2, 2, [REJECT]), epoch=-1)

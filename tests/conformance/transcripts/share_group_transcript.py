@@ -7,7 +7,7 @@ ids that a broker makes.
 
 from typing import Any
 
-from tests.clients.asking import Broker, Told, one_partition, parts_of, since
+from tests.clients.asking import Broker, Told, parts_of, since
 from tests.clients.share_requests import ERROR
 from tests.clients.streams_requests import StreamsTalk
 
@@ -48,10 +48,6 @@ class GroupTalk(StreamsTalk):
         who = {"group_id": group_id, "member_id": member_id, "member_epoch": 0}
         return self.ask("ConsumerGroupHeartbeat", 1, ERROR, **who, **joins)
 
-    def commit(self, version: int, **fields: Any) -> Any:
-        topics = one_partition("log", committed_offset=1, committed_metadata="")
-        return self.ask("OffsetCommit", version, "topics/partitions.error_code", topics=topics, **fields)
-
     def others(self, group_id: str, member_id: str = "m") -> Told:
         """Requests of classic and consumer groups, and of both kinds' tools."""
         member = {"group_id": group_id, "generation_id": 1, "member_id": member_id}
@@ -60,8 +56,8 @@ class GroupTalk(StreamsTalk):
         yield "Heartbeat", self.ask("Heartbeat", 4, "error_code", **member)
         yield "LeaveGroup", self.leave(group_id, (member_id, None), version=5)
         for version, who, epoch in ((8, member_id, 1), (9, member_id, 1), (9, "", -1)):
-            fields = {"group_id": group_id, "member_id": who, "generation_id_or_member_epoch": epoch}
-            yield f"OffsetCommit, version {version}, of {who!r} in {epoch}", self.commit(version, **fields)
+            error = self.commit(group_id, who, epoch, "log", version=version)
+            yield f"OffsetCommit, version {version}, of {who!r} in {epoch}", [error]
         wanted = [{"group_id": group_id, "topics": None}]
         yield "OffsetFetch", self.ask("OffsetFetch", 9, "groups.0(error_code topics:len)", groups=wanted)
         yield "OffsetDelete", self.ask("OffsetDelete", 0, "error_code", group_id=group_id, topics=[])
@@ -197,10 +193,8 @@ def subscriptions(talk: GroupTalk) -> Told:
     yield "b reports", talk.beat(group, "b", 4)[:-1]
     found = talk.group(group)[6]
     yield "another, described", [(member[0], member[2], *member[4:5]) for member in found]
-    yield (
-        "each partition once at least",
-        sorted({(topic, number) for member in found for topic, numbers in member[5] for number in numbers}),
-    )
+    answer = sorted({(topic, number) for member in found for topic, numbers in member[5] for number in numbers})
+    yield "each partition once at least", answer
 
 
 def sizes(talk: GroupTalk) -> Told:
@@ -266,7 +260,7 @@ def kinds(talk: GroupTalk) -> Told:
         yield f"{group_id}: StreamsGroupHeartbeat", talk.streams_join(group_id, "m")[:2]
         yield f"{group_id}: afterwards", talk.group(group_id)
     talk.classic_join(3, "classic")
-    talk.commit(8, group_id="simple")
+    talk.commit("simple", "", -1, "log", version=8)
     talk.consumer_join("consumer")
     talk.streams_join("streams", "m")
     for group_id in ("classic", "simple", "consumer", "streams"):

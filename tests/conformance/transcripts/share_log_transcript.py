@@ -104,10 +104,8 @@ def committed(talk: LogTalk) -> Told:
         part = talk.topic(topic, share_isolation_level="read_committed")
         _written(talk, topic)
         for number in range(4):
-            yield (
-                f"mode {mode}, part {number}",
-                part.records(0, max_records=4, share_acquire_mode=mode, max_wait_ms=SOON_MS),
-            )
+            answer = part.records(0, max_records=4, share_acquire_mode=mode, max_wait_ms=SOON_MS)
+            yield f"mode {mode}, part {number}", answer
         part.acknowledge(acknowledged={}, epoch=-1)
         talk.broker.let_pass(SOON_MS)
         yield f"mode {mode}, released", part.records(0, epoch=0)

@@ -112,10 +112,8 @@ def coordinators(talk: StateTalk) -> Told:
     yield "several keys", talk.found(2, f"group:{topic_id}:0", "group", f"group:{topic_id}:1")
     yield "no key", talk.found(2)
     for key_type in (0, 1):
-        yield (
-            f"of kind {key_type}",
-            [entry[0] in ("NONE", "COORDINATOR_NOT_AVAILABLE") for entry in talk.found(key_type, "group")],
-        )
+        answer = [entry[0] in ("NONE", "COORDINATOR_NOT_AVAILABLE") for entry in talk.found(key_type, "group")]
+        yield f"of kind {key_type}", answer
     for key_type in (3, -1):
         yield f"of kind {key_type}", talk.found(key_type, "group")
 

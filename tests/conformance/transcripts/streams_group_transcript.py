@@ -91,12 +91,6 @@ class Talk(GroupAsker):
         epochs = "group_state group_epoch assignment_epoch"
         return counts(group, f"{epochs} topology(epoch {subtopologies}) members{{{member}}}")
 
-    def fetched(self, group_id: str, member_id: str | None, epoch: int) -> Any:
-        topics = [{"name": TOPIC, "partition_indexes": [0]}]
-        group = {"group_id": group_id, "member_id": member_id, "member_epoch": epoch, "topics": topics}
-        shape = "groups.0(error_code topics/partitions.committed_offset)"
-        return self.ask("OffsetFetch", 9, shape, groups=[group])
-
     def committed(self, group_id: str, offset: int, partition: int = 0, **fields: Any) -> str:
         return commit(self.broker, offset, partition, group_id=group_id, **fields).name
 
@@ -193,10 +187,8 @@ def one_member(talk: Talk) -> Told:
     yield "after that", _beat(member)
     for epoch in (1, 99):
         yield f"epoch {epoch}", _said(member.send(member_epoch=epoch))
-    yield (
-        "subtopology that is not there",
-        _beat(member, active_tasks=tasks({"9": [0]}), standby_tasks=[], warmup_tasks=[]),
-    )
+    answer = _beat(member, active_tasks=tasks({"9": [0]}), standby_tasks=[], warmup_tasks=[])
+    yield "subtopology that is not there", answer
     for number in (4, -1):
         reported = tasks({"0": [number]})
         yield f"task {number}", _beat(member, active_tasks=reported, standby_tasks=[], warmup_tasks=[])
@@ -351,7 +343,7 @@ def offsets(talk: Talk) -> Told:
     yield "of another topic", talk.committed("offsets", 1, topic=SMALL, **who)
     yield "stranger", talk.committed("offsets", 1, member_id="three", generation_id=3, version=9)
     for member_id, epoch in ((None, -1), ("one", 3), ("one", 2), ("three", 3)):
-        yield f"fetched by {member_id}, epoch {epoch}", talk.fetched("offsets", member_id, epoch)
+        yield f"fetched by {member_id}, epoch {epoch}", talk.fetched("offsets", member_id, epoch, TOPIC)
     yield "deleted in use", talk.delete_offset("offsets", TOPIC)[1][0]
     one.leave()
     two.leave()
@@ -374,7 +366,7 @@ def transactions(talk: Talk) -> Told:
         yield question, producer.send_commit(7, group_id="transactions", **fields).name
     producer.end(committed=True)
     talk.broker.let_pass(1_000)
-    yield "fetched", talk.fetched("transactions", None, -1)
+    yield "fetched", talk.fetched("transactions", None, -1, TOPIC)
 
 
 def types(talk: Talk) -> Told:
@@ -403,7 +395,7 @@ def types(talk: Talk) -> Told:
     member = talk.member("committed")
     yield "heartbeat where offsets are", _said(member.send(member_epoch=1))
     yield "joins where offsets are", _joined(member)
-    yield "and they stay", talk.fetched("committed", None, -1)
+    yield "and they stay", talk.fetched("committed", None, -1, TOPIC)
 
 
 def _refused(consumer: Consumer) -> Any:

@@ -379,20 +379,15 @@ def sizes(talk: GroupTalk) -> Told:
 def offsets(talk: GroupTalk) -> Told:
     """Offsets of a streams group, which are a consumer group's."""
 
-    def commit(member_id: str, epoch: int, version: int) -> Any:
-        who = {"group_id": "offsets", "member_id": member_id, "generation_id_or_member_epoch": epoch}
-        (error,) = talk.commit(version, **who)
-        return error
-
     talk.streams_join("offsets", "m")
     epoch = _epoch(talk, "offsets", "m")
     for version in (8, 9):
         for member_id, asked in (("m", epoch), ("m", epoch + 1), ("m", epoch - 1), ("n", epoch), ("", -1)):
-            yield f"version {version}, {member_id!r} in {asked - epoch} of its epoch", commit(member_id, asked, version)
+            who = ("offsets", member_id, asked)
+            answer = talk.commit(*who, "log", version=version)
+            yield f"version {version}, {member_id!r} in {asked - epoch} of its epoch", answer
     for member_id, asked in (("m", epoch), ("m", epoch + 5), ("n", 1), (None, -1)):
-        group = {"group_id": "offsets", "member_id": member_id, "member_epoch": asked, "topics": None}
-        shape = "groups.0(error_code topics/partitions.committed_offset)"
-        found = talk.ask("OffsetFetch", 9, shape, groups=[group])
+        found = talk.fetched("offsets", member_id, asked, None)
         yield f"fetched by {member_id!r} in {asked - epoch} of its epoch", found
 
 

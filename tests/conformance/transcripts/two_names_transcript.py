@@ -171,10 +171,8 @@ def _metadata(scene: _Scene) -> Told:
     rows = list(product(names, labels))
     for who, version in product((BOB, ALICE), (10, 12, 13)):
         for name, topic_id in rows:
-            yield (
-                f"metadata {version}, {who}: name {name}, id of {labels[topic_id]}",
-                _found(scene, version, who, labels, (name, topic_id)),
-            )
+            answer = _found(scene, version, who, labels, (name, topic_id))
+            yield f"metadata {version}, {who}: name {name}, id of {labels[topic_id]}", answer
     for first, second in product([(name, each) for name, each in rows if name != "unknown"][:8], repeat=2):
         text = " and ".join(f"{name}/{labels[each]}" for name, each in (first, second))
         yield f"metadata 12, bob: {text}", _found(scene, 12, BOB, labels, first, second)
@@ -325,10 +323,8 @@ def _tokens(scene: _Scene) -> Told:
         for asked in owners:
             yield f"tokens, {what}: bob asks for {asked}", describe(clients, BOB, *asked)
     yield "token of alice: bob creates for her", _said(create(clients, BOB, owner=ALICE))
-    yield (
-        "token of alice: bob creates for her, and renews himself",
-        _said(create(clients, BOB, owner=ALICE, renewers=(f"User:{BOB}",))),
-    )
+    answer = _said(create(clients, BOB, owner=ALICE, renewers=(f"User:{BOB}",)))
+    yield "token of alice: bob creates for her, and renews himself", answer
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
