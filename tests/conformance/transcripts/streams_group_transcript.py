@@ -91,7 +91,7 @@ class Talk(GroupAsker):
         epochs = "group_state group_epoch assignment_epoch"
         return counts(group, f"{epochs} topology(epoch {subtopologies}) members{{{member}}}")
 
-    def committed(self, group_id: str, offset: int, partition: int = 0, **fields: Any) -> str:
+    def commit_offset(self, group_id: str, offset: int, partition: int = 0, **fields: Any) -> str:
         return commit(self.broker, offset, partition, group_id=group_id, **fields).name
 
     def configure(self, group_id: str, key: str, value: str) -> Any:
@@ -338,16 +338,16 @@ def offsets(talk: Talk) -> Told:
             for partition in (0, 3):
                 who = {"member_id": "one", "generation_id": epoch, "version": version}
                 question = f"version {version}, epoch {epoch}, partition {partition}"
-                yield question, talk.committed("offsets", epoch + 5, partition, **who)
+                yield question, talk.commit_offset("offsets", epoch + 5, partition, **who)
     who = {"member_id": "one", "generation_id": 2, "version": 9}
-    yield "of another topic", talk.committed("offsets", 1, topic=SMALL, **who)
-    yield "stranger", talk.committed("offsets", 1, member_id="three", generation_id=3, version=9)
+    yield "of another topic", talk.commit_offset("offsets", 1, topic=SMALL, **who)
+    yield "stranger", talk.commit_offset("offsets", 1, member_id="three", generation_id=3, version=9)
     for member_id, epoch in ((None, -1), ("one", 3), ("one", 2), ("three", 3)):
         yield f"fetched by {member_id}, epoch {epoch}", talk.fetched("offsets", member_id, epoch, TOPIC)
     yield "deleted in use", talk.delete_offset("offsets", TOPIC)[1][0]
     one.leave()
     two.leave()
-    yield "without members", talk.committed("offsets", 1, version=9)
+    yield "without members", talk.commit_offset("offsets", 1, version=9)
     yield "deleted", talk.delete_offset("offsets", TOPIC)[1][0]
 
 
@@ -391,7 +391,7 @@ def types(talk: Talk) -> Told:
     yield "leaves consumers", _said(member.send(member_epoch=-1))
     consumer.leave()
     yield "joins when no consumer is left", _joined(member)
-    talk.committed("committed", 5)
+    talk.commit_offset("committed", 5)
     member = talk.member("committed")
     yield "heartbeat where offsets are", _said(member.send(member_epoch=1))
     yield "joins where offsets are", _joined(member)
