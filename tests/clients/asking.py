@@ -49,6 +49,8 @@ _PATIENCE = 1_000
 
 
 class Reply(Protocol):
+    """An answer, once it is there: `tests.fakes.broker.Reply` or `tests.clients.wire.WireReply`."""
+
     @property
     def is_there(self) -> bool: ...
 
@@ -57,6 +59,8 @@ class Reply(Protocol):
 
 
 class Broker(Protocol):
+    """A broker in virtual time, or one behind a socket."""
+
     def send(self, request: Message, version: int, *, client_id: str = "client") -> Reply: ...
 
     def let_pass(self, delay_ms: int) -> None: ...
@@ -309,9 +313,10 @@ class Asker:
     def create(self, topic: str, count: int = 1, **configs: str) -> UUID:
         """A topic that is ready; the names of its settings have underscores instead of dots."""
         made = {"name": topic, "num_partitions": count, "replication_factor": 1, "configs": settings(configs)}
-        (answer,) = self.ask("CreateTopics", 7, topics=[made], timeout_ms=10_000).topics
-        assert not answer.error_code, answer
-        self.ids[topic] = answer.topic_id
+        asked = {"topics": [made], "timeout_ms": 10_000}
+        # A broker that has just started may not have a controller yet.
+        created = self.until(lambda answer: not answer.error_code, "CreateTopics", 7, "topics.0", **asked)
+        self.ids[topic] = created.topic_id
         partitions = [{"partition_index": index, "timestamp": -1} for index in range(count)]
         ends = {"replica_id": -1, "topics": [{"name": topic, "partitions": partitions}]}
         # A topic may be there before its partitions are.

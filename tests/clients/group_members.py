@@ -6,23 +6,13 @@ from typing import Any, Protocol
 
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.message import Message
-from tests.clients.asking import one_partition, request
+from tests.clients.asking import Reply, one_partition, request
 from tests.fakes.broker import VirtualBroker
 
 SESSION_TIMEOUT_MS = 10_000
 REBALANCE_TIMEOUT_MS = 60_000
 GROUP = "group"
 TOPIC = "topic"
-
-
-class Reply(Protocol):
-    """An answer, once it is there: `tests.fakes.broker.Reply` or `tests.clients.wire.WireReply`."""
-
-    @property
-    def is_there(self) -> bool: ...
-
-    @property
-    def message(self) -> Any: ...
 
 
 class Broker(Protocol):

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog.protocol.errors import ErrorCode
-from tests.clients.asking import one_partition, request
-from tests.clients.group_members import GROUP, TOPIC, Broker, Reply
+from tests.clients.asking import Reply, one_partition, request
+from tests.clients.group_members import GROUP, TOPIC, Broker
 
 TIMEOUT_MS = 60_000
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from oncelog.protocol.message import Message
+from tests.clients.asking import Broker
 from tests.clients.wire import WireBroker
 from tests.fakes.broker import VirtualBroker
 from tests.support.kafka.server import Kafka
@@ -20,12 +20,6 @@ from tests.support.kafka.server import Kafka
 ANSWERS = Path(__file__).parent / "answers"
 Differences = Mapping[str, tuple[str, object]]
 """The answers that differ on purpose, by question: the reason, and our answer."""
-
-
-class Broker(Protocol):
-    def ask(self, request: Message, version: int) -> Any: ...
-
-    def let_pass(self, delay_ms: int) -> None: ...
 
 
 Conversation = Callable[[Any, int], Iterable[tuple[str, Any]]]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from tests.clients.group_members import SESSION_TIMEOUT_MS, Member, Reply, describe, started
+from tests.clients.asking import Reply
+from tests.clients.group_members import SESSION_TIMEOUT_MS, Member, describe, started
 from tests.fakes.broker import VirtualBroker
 from tests.support.samples import examples
 
