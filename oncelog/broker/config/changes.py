@@ -1,9 +1,10 @@
-"""Which changes to the settings of a topic, this broker or a group are allowed: the verdict, with Kafka's messages.
+"""Which changes to the settings of a topic, this broker, a group or a subscription to clients' metrics are allowed: the
+verdict, with Kafka's messages.
 
 Owns: the rules of AlterConfigs and IncrementalAlterConfigs for one resource. Does not own: the tables of settings,
 writing (`broker.config.live`). Invariant: `prepare_changes` and `prepare_replacement` change nothing; what they return
 is valid.
-KIPs: 133 (alter), 226 (brokers), 339 (incremental), 1043 (groups).
+KIPs: 133 (alter), 226 (brokers), 339 (incremental), 714 (client metrics), 1043 (groups).
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,7 +85,7 @@ def find_resource(
         case ResourceType.GROUP:
             return _GroupConfig(name, state, config)
         case ResourceType.CLIENT_METRICS:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker collects no client metrics.")
+            return _ClientMetricsConfig(name, state)
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
@@ -146,6 +147,11 @@ def _changed_list(before: str, change: ConfigChange) -> str:
     return after
 
 
+def _no_list(change: ConfigChange) -> KafkaError:
+    message = f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
 class _TopicConfig:
     def __init__(self, name: str, state: ClusterState, config: BrokerConfig) -> None:
         if not name:
@@ -162,8 +168,7 @@ class _TopicConfig:
     def list_to_change(self, change: ConfigChange) -> str:
         item = TOPIC_CONFIGS.get(change.name)
         if item is None or item.key.type is not ConfigType.LIST:
-            message = f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
-            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+            raise _no_list(change)
         return resolve_topic_config(change.name, self.own, self._broker_config).value
 
     def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
@@ -185,11 +190,30 @@ class _GroupConfig:
         """Accept any change: every group has settings of its own."""
 
     def list_to_change(self, change: ConfigChange) -> str:
-        message = f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
-        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        raise _no_list(change)
 
     def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
         validate_group_config(config, self._broker_config)
+
+
+class _ClientMetricsConfig:
+    def __init__(self, name: str, state: ClusterState) -> None:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+        self.name = name
+        self.own = state.config(ResourceType.CLIENT_METRICS, name)
+
+    def check_change(self, change: ConfigChange) -> None:
+        """Accept any change: every subscription has settings of its own."""
+
+    def list_to_change(self, change: ConfigChange) -> str:
+        """Refuse to change a part, as Kafka does: its controller does not know that these are lists."""
+        raise _no_list(change)
+
+    def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
+        from oncelog.broker.config.client_metrics import validate_client_metrics  # rarely ever set
+
+        validate_client_metrics(config)
 
 
 class _BrokerConfig:

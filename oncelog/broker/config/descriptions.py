@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS, key_of_listener
+from oncelog.broker.config.client_metrics import CLIENT_METRICS, shown_value
 from oncelog.broker.config.config_key import ConfigKey, ConfigType
 from oncelog.broker.config.dynamic_keys import has_effect_while_running, may_change_while_running
 from oncelog.broker.config.group_config import GROUP_CONFIGS
@@ -33,11 +34,6 @@ INTERNAL = frozenset(
     )
 )
 """Kafka's internal settings: accepted, and not shown."""
-_CLIENT_METRICS = (
-    ConfigKey("interval.ms", ConfigType.INT, "300000", "How often clients report."),
-    ConfigKey("match", ConfigType.LIST, "", "Which clients report."),
-    ConfigKey("metrics", ConfigType.LIST, "", "What they report."),
-)
 
 
 def describe_topic(config: Mapping[str, str], broker_config: BrokerConfig) -> Entries:
@@ -124,9 +120,14 @@ def describe_group(config: Mapping[str, str], broker_config: BrokerConfig) -> En
     return entries
 
 
-def describe_client_metrics() -> Entries:
-    """Return the defaults, as Kafka does for a missing subscription: none exists here."""
-    return [_entry(key, key.default, ()) for key in _CLIENT_METRICS]
+def describe_client_metrics(config: Mapping[str, str]) -> Entries:
+    """Describe a subscription; one that does not exist has the defaults, as in Kafka."""
+    entries = []
+    for name, key in CLIENT_METRICS.items():
+        value = shown_value(name, config[name]) if name in config else key.default
+        synonyms = [(name, value or "", ConfigSource.CLIENT_METRICS_CONFIG)] if name in config else []
+        entries.append(_entry(key, value, synonyms))
+    return entries
 
 
 def describe_loggers(levels: Mapping[str, str]) -> Entries:

@@ -2,8 +2,8 @@
 
 - Each resource has its own result. A change takes effect at once, and the response follows once it is durable;
   `validate_only` decides and writes nothing.
-- Topics, this broker or "" for all brokers, groups: under the rules of IncrementalAlterConfigs. The log level cannot be
-  changed this way, as in Kafka.
+- Topics, this broker or "" for all brokers, groups, client metrics: under the rules of IncrementalAlterConfigs. The log
+  level cannot be changed this way, as in Kafka.
 - A resource that is named twice is INVALID_REQUEST; Kafka never responds to such a request.
 """
 

@@ -1,14 +1,13 @@
-"""DescribeConfigs (32), versions 1–4: the settings of topics, this broker, its log, and groups (KIP-226, KIP-412).
+"""DescribeConfigs (32), versions 1–4: settings of topics, brokers, logs, groups, client metrics (KIP-226, KIP-412).
 
 - No key named means all settings; unknown keys are left out, as in Kafka.
 - A broker's own id returns its effective settings; "" those set for all brokers; both those of listeners, too.
   Passwords, and values of names that are not known, are hidden.
 - v3+ types, and documentation if requested: our own text.
 
-- Settings that Kafka knows and one node does not need are shown with what is true of them here.
-
-Left out: those of them that say how Kafka's broker works inside (docs/compare/compatibility.md), until they are set
-while this one runs; client metrics, of which only the defaults are shown.
+- Settings of Kafka that one node does not need are shown as Kafka shows them, or with what is true of them here
+  (docs/compare/compatibility.md).
+- Subscriptions to clients' metrics are shown; no metrics are collected.
 """
 
 from collections.abc import Iterator, Sequence
@@ -120,7 +119,7 @@ def _entries(context: RequestContext, kind: int, name: str) -> Entries:
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-            return describe_client_metrics()
+            return describe_client_metrics(broker.metadata.state.config(kind, name))
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.text)
 

@@ -3,7 +3,8 @@
 - Each resource has its own result; one that is named twice is rejected both times. The changes of one are atomic, take
   effect at once, and are durable before the response. `validate_only` decides and writes nothing.
 - Topics; this broker, or "" for all brokers (those settings that Kafka changes while running, listed in
-  docs/start/configuration.md); groups; the level of this broker's log, which is reset by a restart, as in Kafka.
+  docs/start/configuration.md); groups; subscriptions to clients' metrics, which are kept and shown though none are
+  collected; the level of this broker's log, which is reset by a restart, as in Kafka.
 - An unknown broker setting is accepted, stored and shown without its value, as in Kafka.
 - An unknown operation is INVALID_REQUEST, where Kafka fails with UNKNOWN_SERVER_ERROR.
 """

@@ -1,7 +1,7 @@
 """ListConfigResources (74), versions 0–1: the resources with settings (KIP-1142).
 
-- v0 requests client metrics only: there are none. v1 names kinds, or none for all of them.
-- Topics; this broker and its log; groups with their own settings. Another kind: UNSUPPORTED_VERSION.
+- v0 requests subscriptions to clients' metrics only. v1 names kinds, or none for all of them.
+- Topics; this broker and its log; subscriptions; groups with their own settings. Another kind: UNSUPPORTED_VERSION.
 """
 
 from functools import partial

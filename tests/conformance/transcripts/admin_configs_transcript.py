@@ -476,10 +476,6 @@ def listed(talk: ConfigTalk) -> Told:
 
 # Where we answer otherwise on purpose, and why.
 DIFFERENCES: dict[str, tuple[str, object]] = {
-    "resources: change of client metrics": (
-        "nothing is collected here, and a subscription that is taken would say otherwise",
-        ("INVALID_REQUEST", "This broker collects no client metrics."),
-    ),
     "topics: tried (('retention.ms', 9, '5'),)": (
         "Kafka fails at an operation that it does not know",
         ("INVALID_REQUEST", "Unknown operation on a setting"),

@@ -48,19 +48,11 @@ _RIGHTS_OF_BOB = (
     (_T.TRANSACTIONAL_ID, "mine", _O.WRITE),
 )
 _OF_NO_NAME = "Kafka fails over a row that names nothing"
-_NO_METRICS = "this broker collects no client metrics"
 _OWN_TRANSACTION = "a batch joins the transaction of its producer id only under that transaction's own id"
 IN_KAFKAS_WAY_TOO: Mapping[str, tuple[str, object]] = (
     {
         f"metadata {version}, {who}: name None, id of none": (_OF_NO_NAME, [])
         for who, version in product((BOB, ALICE), (12, 13))
-    }
-    | {
-        f"{what} settings of kind 16 and name {name!r}, alice": (
-            _NO_METRICS,
-            [(ErrorCode.INVALID_REQUEST.name, 16, name, None)],
-        )
-        for what, name in product(("alter", "replace"), ("open", "secret", "mine", "new", "1", "2", "kafka-cluster"))
     }
     | {
         f"rule of kind 1 and name {name!r}, {pattern.name}, by alice": (
