@@ -101,6 +101,7 @@ OTHER_DEFAULTS = {
     "socket.send.buffer.bytes": ("102400", "The operating system adapts it."),
     "queued.max.request.bytes": ("-1", "Memory has a bound whatever clients send."),
     "group.initial.rebalance.delay.ms": ("3000", "A group of one, as in tests, need not wait for more members."),
+    "log.initial.task.delay.ms": ("30000", "A disk that is full at the start should not stay so."),
     "metadata.log.max.record.bytes.between.snapshots": ("20971520", "A start reads that much again, record by record."),
 }
 """Settings whose default is not Kafka's: Kafka's default, and why; tests/conformance holds it to Kafka's classes."""

@@ -102,6 +102,7 @@ def _assemble(
     for line in (yield from topics.load()):
         log.warning("data_dir.entry", message=line)
     nodes = Nodes(leadership.node_id) if succession is None else succession.nodes
+    nodes.rack = config.get("broker.rack")
     stored = Stored(slices, metrics, purgatory, rounds, logs, metadata, leadership, live_config, topics, nodes)
     broker, coordinators = make_broker(config, system, log, faults, stored)
     broker.standing = None if succession is None else succession.standing
@@ -288,6 +289,7 @@ def _logs(
         purgatory,
         system.clock,
         on_damage=reports.on_damage,
+        initial_task_delay_ms=config.get_int("log.initial.task.delay.ms"),
         retention_check_interval_ms=config.get_int("log.retention.check.interval.ms"),
         producer_check_interval_ms=config.get_int("producer.id.expiration.check.interval.ms"),
     )

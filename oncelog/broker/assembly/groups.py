@@ -76,4 +76,5 @@ def _limits(config: BrokerConfig) -> GroupLimits:
         offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
         offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
+        regex_refresh_interval_ms=config.get_int("group.consumer.regex.refresh.interval.ms"),
     )

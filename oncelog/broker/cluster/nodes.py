@@ -59,6 +59,7 @@ class NodeAddress(NamedTuple):
     host: str
     port: int
     is_gone: bool = False
+    rack: str | None = None
 
 
 def lists_nodes_that_are_gone(software_name: str, asks_for_nodes_alone: bool) -> bool:
@@ -72,11 +73,13 @@ class Nodes:
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
         self.others: Sequence[OtherNode] = ()
+        self.rack: str | None = None
+        """The rack of this node; those of others are not known."""
 
     def seen_by(self, client: Client) -> list[NodeAddress]:
         """Return the nodes that this client can reach, ordered by id."""
         name = client.listener_name
-        found = [NodeAddress(self._node_id, *client.advertised)]
+        found = [NodeAddress(self._node_id, *client.advertised, rack=self.rack)]
         found += [
             NodeAddress(each.node_id, *each.addresses[name], each.is_gone)
             for each in self.others

@@ -85,6 +85,13 @@ COORDINATOR_KEYS = (
         "Which non-empty groups may change between the classic and the consumer protocol.",
         choices=("bidirectional", "upgrade", "downgrade", "disabled"),
     ),
+    ConfigKey(
+        "group.consumer.regex.refresh.interval.ms",
+        _INT,
+        "600000",
+        "How often to match the regular expressions of subscriptions again: rights may have changed.",
+        10_000,
+    ),
     # Share groups (KIP-932).
     ConfigKey("group.share.session.timeout.ms", _INT, "45000", "When a silent share consumer is removed.", 1),
     ConfigKey("group.share.min.session.timeout.ms", _INT, "45000", "The shortest allowed for a group.", 1),

@@ -26,7 +26,9 @@ _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.+)")
 _UNKNOWN_TYPE = 0
 INTERNAL = frozenset(
     (
+        "group.consumer.regex.refresh.interval.ms",
         "group.share.initialize.retry.interval.ms",
+        "log.initial.task.delay.ms",
         "producer.id.expiration.check.interval.ms",
         "share.coordinator.cold.partition.snapshot.interval.ms",
         "share.coordinator.state.topic.prune.interval.ms",

@@ -80,7 +80,6 @@ UNNEEDED_GROUPS = (
         "true of every broker here",
         True,
         (
-            ("broker.rack", _STRING, None),
             ("cordoned.log.dirs", _LIST, ""),
             ("group.coordinator.rebalance.protocols", _LIST, "classic,consumer,streams"),
             ("offsets.topic.compression.codec", _INT, "0"),
@@ -292,7 +291,6 @@ UNNEEDED_GROUPS = (
         (
             ("controller.performance.always.log.threshold.ms", _LONG, "2000"),
             ("controller.performance.sample.period.ms", _LONG, "60000"),
-            ("group.consumer.regex.refresh.interval.ms", _INT, "600000"),
             (
                 "group.share.persister.class.name",
                 _STRING,
@@ -301,7 +299,6 @@ UNNEEDED_GROUPS = (
             ("internal.metadata.delete.delay.millis", _LONG, "60000"),
             ("internal.metadata.log.segment.bytes", _INT, None),
             ("internal.metadata.max.batch.size.in.bytes", _INT, "8388608"),
-            ("log.initial.task.delay.ms", _LONG, "30000"),
             ("remote.log.index.file.cache.ttl.ms", _LONG, "900000"),
             ("remote.log.manager.task.retry.backoff.max.ms", _LONG, "30000"),
             ("remote.log.manager.task.retry.backoff.ms", _LONG, "500"),

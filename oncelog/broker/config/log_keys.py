@@ -76,6 +76,13 @@ LOG_KEYS = (
     ),
     ConfigKey("log.retention.ms", _LONG, None, "Default of retention.ms; overrides log.retention.minutes."),
     ConfigKey("log.retention.check.interval.ms", _LONG, "300000", "How often to check for old segments.", 1),
+    ConfigKey(
+        "log.initial.task.delay.ms",
+        _LONG,
+        "0",
+        "How long after a start the first check for old segments is; 0 here.",
+        0,
+    ),
     ConfigKey("log.roll.hours", _INT, "168", "Default of segment.ms, in hours.", 1),
     ConfigKey("log.roll.ms", _LONG, None, "Default of segment.ms; overrides log.roll.hours."),
     ConfigKey("log.roll.jitter.hours", _INT, "0", "Default of segment.jitter.ms, in hours.", 0),

@@ -24,6 +24,7 @@ NETWORK_KEYS = (
         0,
     ),
     ConfigKey("broker.id", _INT, "-1", "The older name of node.id.", -1),
+    ConfigKey("broker.rack", _STRING, None, "The rack of this node, which Metadata and DescribeCluster show."),
     ConfigKey("cluster.id", _STRING, None, "The cluster id of a new data directory; random when empty."),
     ConfigKey("listeners", _LIST, "PLAINTEXT://127.0.0.1:9092", "Addresses to listen on; loopback by default here."),
     ConfigKey("advertised.listeners", _LIST, None, "Addresses advertised to clients; those of listeners when empty."),

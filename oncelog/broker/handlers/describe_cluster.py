@@ -28,8 +28,8 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
         cluster_id=broker.cluster_id,
         controller_id=broker.leadership.controller.node_id,
         brokers=[
-            DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=None, is_fenced=is_gone)
-            for node_id, host, port, is_gone in broker.nodes.seen_by(context.peer)
+            DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=rack, is_fenced=is_gone)
+            for node_id, host, port, is_gone, rack in broker.nodes.seen_by(context.peer)
             if request.include_fenced_brokers or not is_gone
         ],
         cluster_authorized_operations=operations,

@@ -123,8 +123,8 @@ class _View:
         lists_gone = lists_nodes_that_are_gone(self._context.peer.software_name, asks_for_nodes_alone)
         return MetadataResponse(
             brokers=[
-                MetadataResponseBroker(node_id=node_id, host=host, port=port)
-                for node_id, host, port, is_gone in broker.nodes.seen_by(self._context.peer)
+                MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
+                for node_id, host, port, is_gone, rack in broker.nodes.seen_by(self._context.peer)
                 if not is_gone or lists_gone
             ],
             cluster_id=broker.cluster_id,

@@ -37,6 +37,7 @@ class LogManager:
         clock: Clock,
         *,
         on_damage: Callable[[PartitionLog, str], None] | None = None,
+        initial_task_delay_ms: int = 0,
         retention_check_interval_ms: int = 300_000,
         producer_check_interval_ms: int = 600_000,
     ) -> None:
@@ -54,7 +55,7 @@ class LogManager:
         """Logs that the store is opening or releasing: who wants to open one waits for that."""
         self._retention_check_interval_ms = retention_check_interval_ms
         self._producer_check_interval_ms = producer_check_interval_ms
-        self._retention = Schedule(clock)
+        self._retention = Schedule(clock, first_in_ms=initial_task_delay_ms)
         self._is_retaining = False
         self._expiry = Schedule(clock)
 

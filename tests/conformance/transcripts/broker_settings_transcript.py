@@ -7,6 +7,7 @@ directories) counts without its value.
 from typing import Any
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.descriptions import INTERNAL
 from oncelog.broker.config.kafka_names import SHOWN, UNNEEDED_GROUPS, UNNEEDED_KEYS
 from tests.clients.asking import Broker, Told
 from tests.conformance.kafka_settings import kafka_settings
@@ -111,6 +112,6 @@ DIFFERENCES: dict[str, tuple[str, object]] = {
     **{
         name: (why, _default(name, BROKER_KEYS[name].default))
         for name, (_, why) in kafka_facts.OTHER_DEFAULTS.items()
-        if name not in (*_OF_THE_MACHINE, "node.id", "group.initial.rebalance.delay.ms")
+        if name not in (*_OF_THE_MACHINE, *INTERNAL, "node.id", "group.initial.rebalance.delay.ms")
     },
 }

@@ -37,7 +37,7 @@ def test_an_api_without_rights_says_why() -> None:
 
 @pytest.fixture
 def guarded() -> Guarded:
-    made = Guarded()
+    made = Guarded("group.consumer.regex.refresh.interval.ms=60000")
     made.create("orders", "secrets")
     return made
 
@@ -170,6 +170,37 @@ def test_an_expression_finds_only_topics_that_the_member_may_describe(guarded: G
     joined = guarded.ask(request, 1)
     assigned = [row.topic_id for row in joined.assignment.topic_partitions]
     assert assigned == [guarded.virtual.broker.topics.get("orders").topic_id]
+
+
+def test_an_expression_follows_the_rights_once_its_interval_is_over(guarded: Guarded) -> None:
+    """`group.consumer.regex.refresh.interval.ms`: no topic has changed meanwhile."""
+    guarded.allow(READ, GROUP, "readers")
+    guarded.allow(DESCRIBE, TOPIC, "orders")
+    guarded.ask(FindCoordinatorRequest(coordinator_keys=["readers"]), 4)
+
+    def read(epoch: int) -> Any:
+        return guarded.ask(
+            ConsumerGroupHeartbeatRequest(
+                group_id="readers",
+                member_id="m",
+                member_epoch=epoch,
+                rebalance_timeout_ms=1_000,
+                subscribed_topic_regex=".*" if epoch == 0 else None,
+                topic_partitions=() if epoch == 0 else None,
+            ),
+            1,
+        )
+
+    epoch = read(0).member_epoch
+    guarded.allow(DESCRIBE, TOPIC, "secrets")
+    counts = []
+    for _ in range(5):
+        guarded.virtual.let_pass(20_000)
+        guarded.virtual.broker.groups.step()
+        answer = read(epoch)
+        epoch = answer.member_epoch
+        counts.append(None if answer.assignment is None else len(answer.assignment.topic_partitions))
+    assert counts == [None, None, 2, None, None]
 
 
 def test_a_principal_has_the_rights_of_its_name(guarded: Guarded) -> None:

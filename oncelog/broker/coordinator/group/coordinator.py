@@ -41,6 +41,7 @@ from oncelog.broker.coordinator.group.records import group_record
 from oncelog.broker.coordinator.runtime import CoordinatorRuntime, WriteResult
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, Entropy, Scheduler
+from oncelog.broker.turns.schedule import Schedule
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -64,6 +65,7 @@ class GroupLimits:
     offset_metadata_max_bytes: int
     offsets_retention_ms: int
     offsets_retention_check_interval_ms: int
+    regex_refresh_interval_ms: int
 
 
 class GroupCoordinator:
@@ -100,6 +102,7 @@ class GroupCoordinator:
         self._make_streams = make_streams
         self._streams: "StreamsGroupCoordinator | None" = None
         self._classic_members = ClassicMembers(self.consumers, topics, settings)
+        self._regex_refresh = Schedule(clock, first_in_ms=limits.regex_refresh_interval_ms)
         self.offsets = OffsetCoordinator(runtime, clock, self._rebalancer.on_alive, limits.offset_metadata_max_bytes)
         self.administration = GroupAdministration(
             runtime,
@@ -144,8 +147,10 @@ class GroupCoordinator:
         return self._runtime.partition_for(group_id)
 
     def step(self) -> None:
-        """Expire offsets and groups unused for offsets.retention.minutes."""
+        """Expire offsets and groups unused for offsets.retention.minutes, and refresh expressions, when that is due."""
         self.administration.step()
+        if self._regex_refresh.take(self._limits.regex_refresh_interval_ms):
+            self.consumers.refresh_regexes(self._runtime.shards())
 
     def on_topic_changed(self, name: str) -> None:
         """Let groups check the topic again: it was created, deleted or extended."""

@@ -89,6 +89,15 @@ class ConsumerGroupCoordinator:
         known = self._settings.of(group.group_id).assignors
         return group.preferred_assignor(known) or known[0]
 
+    def refresh_regexes(self, lives: Iterable[GroupShardLife]) -> None:
+        """Let each group match its expressions again at its next heartbeat: its members may describe other topics by
+        now, which no event reports."""
+        for life in lives:
+            for group_id in list(life.checked):
+                group = life.shard.modern_group(group_id)
+                if isinstance(group, ConsumerGroup) and group.regexes:
+                    life.checked.discard(group_id)
+
     # --- heartbeats ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, request: HeartbeatRequest) -> Completion[HeartbeatResult]:
