@@ -104,8 +104,6 @@ def commands() -> str:
 
 # --- compatibility ----------------------------------------------------------------------------------------------------
 
-_SAMPLE = 4
-
 
 def apis() -> str:
     rows = []
@@ -134,10 +132,9 @@ def other_defaults() -> str:
 def settings_without_effect() -> str:
     rows = []
     for group in UNNEEDED_GROUPS:
-        names = [name for name, _, _ in group.settings]
-        sample = ", ".join(f"`{name}`" for name in names[:_SAMPLE])
-        more = f" and {len(names) - _SAMPLE} more" if len(names) > _SAMPLE else ""
-        rows.append((group.title, f"{sample}{more}", "shown" if group.is_shown else "left out", group.why))
+        names = ", ".join(f"`{name}`" for name, _, _ in group.settings)
+        shown = "left out" if group.is_internal else "what is true here" if group.is_fixed else "what was given"
+        rows.append((group.title, names, shown, group.why))
     return table("group|settings|DescribeConfigs|why", rows)
 
 

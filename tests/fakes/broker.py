@@ -7,6 +7,7 @@ client of that version would.
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from logging import INFO
+from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
 from uuid import UUID
@@ -138,10 +139,11 @@ class VirtualBroker(AnsweringBroker):
         rules: Sequence[Rule] = (),
         with_faults: bool = True,
         store: LogStore | None = None,
+        file: Path | None = None,
     ) -> None:
-        """`store` takes the place of the disk. `rules` are at work before the start, which finishes what the last stop
-        has left. Without faults no observer is installed, as in a broker that was not asked for any, and the broker's
-        pace is its own.
+        """`store` takes the place of the disk, `file` has more settings. `rules` are at work before the start, which
+        finishes what the last stop has left. Without faults no observer is installed, as in a broker that was not asked
+        for any, and the broker's pace is its own.
         """
         self.time = time or VirtualTime()
         self.disk = disk or MemoryDisk()
@@ -153,7 +155,7 @@ class VirtualBroker(AnsweringBroker):
         self.news: list[dict[str, Any]] = []
         """Log lines at info or above."""
         quiet = quiet_log(self._log)
-        config, _ = load_config(overrides=overrides)
+        config, _ = load_config(file=file, overrides=overrides)
         disk_or_none = self.disk if store is None and config.get_str("oncelog.storage") == "local" else None
         system = System(self.time, SeededEntropy(seed), self.time, disk_or_none, _one_by_one, self.disk_failures.append)
         self.faults = Faults(system, crash=_cut_power)

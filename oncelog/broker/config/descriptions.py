@@ -14,7 +14,7 @@ from oncelog.broker.config.client_metrics import CLIENT_METRICS, shown_value
 from oncelog.broker.config.config_key import ConfigKey, ConfigType
 from oncelog.broker.config.dynamic_keys import has_effect_while_running, may_change_while_running
 from oncelog.broker.config.group_config import GROUP_CONFIGS
-from oncelog.broker.config.kafka_names import SHOWN, UNNEEDED_KEYS
+from oncelog.broker.config.kafka_names import FIXED, HIDDEN, UNNEEDED_KEYS
 from oncelog.broker.config.settings import BrokerConfig
 from oncelog.broker.config.topic_config import ConfigSource, broker_synonyms, resolve_topic_config, source_of
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
@@ -50,19 +50,21 @@ def describe_broker(
     broker_config: BrokerConfig, this_broker: Mapping[str, str], all_brokers: Mapping[str, str]
 ) -> Entries:
     """Describe one broker. The mappings are what was set while it runs; values under names that it does not know may be
-    secret, so they are not shown."""
+    secret, so they are not shown, as in Kafka."""
     entries = []
     for name, key in BROKER_KEYS.items():
         if name in INTERNAL:
             continue
         value, synonyms = _resolve(name, broker_config)
         entries.append(_entry(key, value, synonyms, read_only=not may_change_while_running(name)))
-    given = _unknown(this_broker, all_brokers)
+    given = _without_key(this_broker, all_brokers)
+    at_start = broker_config.static_of_listeners() | broker_config.static_without_effect()
+    for name, (value, origin) in at_start.items():
+        if name not in FIXED:
+            given.setdefault(name, []).append((name, value, source_of(origin)))
     for name, key in UNNEEDED_KEYS.items():
-        if name in SHOWN or name in given:
+        if name not in HIDDEN or name in given:
             entries.append(_without_effect(key, given.pop(name, [])))
-    for name, (value, origin) in broker_config.static_of_listeners().items():
-        given.setdefault(name, []).append((name, value, source_of(origin)))
     for name, synonyms in given.items():
         base = _without_listener(name)
         if base in BROKER_KEYS:
@@ -84,7 +86,7 @@ def _resolve(name: str, broker_config: BrokerConfig) -> tuple[str | None, list[_
     return broker_config.get("node.id"), renamed + synonyms[: len(of_node) - 1]
 
 
-def _unknown(this_broker: Mapping[str, str], all_brokers: Mapping[str, str]) -> dict[str, list[_Synonym]]:
+def _without_key(this_broker: Mapping[str, str], all_brokers: Mapping[str, str]) -> dict[str, list[_Synonym]]:
     """Return what was set while the broker runs under names that it does not know."""
     given: dict[str, list[_Synonym]] = {}
     for settings, source in (
@@ -146,8 +148,8 @@ def describe_loggers(levels: Mapping[str, str]) -> Entries:
 
 
 def _without_effect(key: ConfigKey, given: Sequence[_Synonym]) -> DescribeConfigsResourceResult:
-    """Describe a setting that one node does not need: what was set while it runs, which is kept, or what is true of
-    it."""
+    """Describe a setting that one node does not need: what it was given, while it runs or at its start, or what is true
+    of it."""
     default = [] if key.default is None else [(key.name, key.default, ConfigSource.DEFAULT_CONFIG)]
     synonyms = [*given, *default]
     value = synonyms[0][1] if synonyms else None
@@ -160,8 +162,7 @@ def _same_meaning(name: str) -> Sequence[str]:
     for item in TOPIC_CONFIGS.values():
         names = [synonym.name for synonym in item.synonyms]
         if len(names) > 1 and name in names:
-            # Kafka's list begins with the requested name.
-            return [name, *(other for other in names if other != name)] if name == names[0] else [name]
+            return names[names.index(name) :]  # as in Kafka, whose list begins with the requested name
     return [name]
 
 

@@ -18,17 +18,19 @@ _PASSWORD, _CLASS = ConfigType.PASSWORD, ConfigType.CLASS
 class UnneededGroup:
     title: str
     why: str
-    is_shown: bool
-    """Whether DescribeConfigs shows the defaults; docs/compare/compatibility.md has the table of groups."""
+    """True of each setting of the group; docs/compare/compatibility.md has the table of groups."""
     settings: tuple[tuple[str, ConfigType, str | None], ...]
     """Name, type, and Kafka's default, or what is true here."""
+    is_fixed: bool = False
+    """Whether DescribeConfigs shows what is true here, whatever the broker was started with."""
+    is_internal: bool = False
+    """Whether Kafka does not show them, nor does this broker."""
 
 
 UNNEEDED_GROUPS = (
     UnneededGroup(
         "Replication",
         "there is no other broker: one replica of everything, and none to fetch, move or limit",
-        True,
         (
             ("alter.log.dirs.replication.quota.window.num", _INT, "11"),
             ("alter.log.dirs.replication.quota.window.size.seconds", _INT, "1"),
@@ -53,11 +55,11 @@ UNNEEDED_GROUPS = (
             ("transaction.state.log.min.isr", _INT, "1"),
             ("transaction.state.log.replication.factor", _SHORT, "1"),
         ),
+        is_fixed=True,
     ),
     UnneededGroup(
         "The controllers' quorum",
         "this node is its only voter, so that there is nothing to elect, fetch or wait for",
-        True,
         (
             ("broker.heartbeat.interval.ms", _INT, "2000"),
             ("broker.session.timeout.ms", _INT, "9000"),
@@ -76,35 +78,46 @@ UNNEEDED_GROUPS = (
         ),
     ),
     UnneededGroup(
-        "What is fixed",
-        "true of every broker here",
-        True,
+        "One directory, both roles",
+        "a node has one data directory and is broker and controller",
         (
             ("cordoned.log.dirs", _LIST, ""),
-            ("group.coordinator.rebalance.protocols", _LIST, "classic,consumer,streams"),
+            ("log.dir.failure.timeout.ms", _LONG, "30000"),
+            ("num.replica.alter.log.dirs.threads", _INT, None),
+            ("process.roles", _LIST, "broker,controller"),
+        ),
+        is_fixed=True,
+    ),
+    UnneededGroup(
+        "Checks",
+        "they cannot be switched off",
+        (("transaction.partition.verification.enable", _BOOLEAN, "true"),),
+        is_fixed=True,
+    ),
+    UnneededGroup(
+        "Protocols of groups",
+        "all are served; features (group.version, share.version, streams.version) switch them off",
+        (("group.coordinator.rebalance.protocols", _LIST, "classic,consumer,streams"),),
+        is_fixed=True,
+    ),
+    UnneededGroup(
+        "Internal topics",
+        "their records are written uncompressed",
+        (
             ("offsets.topic.compression.codec", _INT, "0"),
             ("share.coordinator.state.topic.compression.codec", _INT, "0"),
-            ("process.roles", _LIST, "broker,controller"),
-            ("transaction.partition.verification.enable", _BOOLEAN, "true"),
         ),
+        is_fixed=True,
     ),
     UnneededGroup(
         "The broker as a client of others",
         "it logs in nowhere and sends requests to no broker",
-        True,
         (
             ("add.partitions.to.txn.retry.backoff.max.ms", _INT, "100"),
             ("add.partitions.to.txn.retry.backoff.ms", _INT, "20"),
             ("controller.socket.timeout.ms", _INT, "30000"),
-            ("early.start.listeners", _LIST, None),
             ("inter.broker.listener.name", _STRING, None),
             ("request.timeout.ms", _INT, "30000"),
-            ("sasl.kerberos.kinit.cmd", _STRING, "/usr/bin/kinit"),
-            ("sasl.kerberos.min.time.before.relogin", _LONG, "60000"),
-            ("sasl.kerberos.principal.to.local.rules", _LIST, "DEFAULT"),
-            ("sasl.kerberos.service.name", _STRING, None),
-            ("sasl.kerberos.ticket.renew.jitter", _DOUBLE, "0.05"),
-            ("sasl.kerberos.ticket.renew.window.factor", _DOUBLE, "0.8"),
             ("sasl.login.connect.timeout.ms", _INT, None),
             ("sasl.login.read.timeout.ms", _INT, None),
             ("sasl.login.refresh.buffer.seconds", _SHORT, "300"),
@@ -128,10 +141,7 @@ UNNEEDED_GROUPS = (
             ("sasl.oauthbearer.assertion.template.file", _STRING, None),
             ("sasl.oauthbearer.client.credentials.client.id", _STRING, None),
             ("sasl.oauthbearer.client.credentials.client.secret", _PASSWORD, None),
-            ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", _LONG, "10000"),
-            ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", _LONG, "100"),
             ("sasl.oauthbearer.scope", _STRING, None),
-            ("sasl.oauthbearer.scope.claim.name", _STRING, "scope"),
             ("sasl.oauthbearer.token.endpoint.url", _STRING, None),
             ("security.inter.broker.protocol", _STRING, "PLAINTEXT"),
             ("socket.connection.setup.timeout.max.ms", _LONG, "30000"),
@@ -139,9 +149,38 @@ UNNEEDED_GROUPS = (
         ),
     ),
     UnneededGroup(
+        "Kerberos",
+        "GSSAPI is not offered",
+        (
+            ("sasl.kerberos.kinit.cmd", _STRING, "/usr/bin/kinit"),
+            ("sasl.kerberos.min.time.before.relogin", _LONG, "60000"),
+            ("sasl.kerberos.principal.to.local.rules", _LIST, "DEFAULT"),
+            ("sasl.kerberos.service.name", _STRING, None),
+            ("sasl.kerberos.ticket.renew.jitter", _DOUBLE, "0.05"),
+            ("sasl.kerberos.ticket.renew.window.factor", _DOUBLE, "0.8"),
+        ),
+    ),
+    UnneededGroup(
+        "Keys of tokens",
+        "they are fetched once a minute at most, and an attempt that fails is not repeated before",
+        (
+            ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", _LONG, "10000"),
+            ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", _LONG, "100"),
+        ),
+    ),
+    UnneededGroup(
+        "Scopes of tokens",
+        "a token is accepted whatever its scopes are",
+        (("sasl.oauthbearer.scope.claim.name", _STRING, "scope"),),
+    ),
+    UnneededGroup(
+        "Start",
+        "all listeners are opened together, once the logs are recovered",
+        (("early.start.listeners", _LIST, None),),
+    ),
+    UnneededGroup(
         "Java classes",
         "none can be loaded; where Kafka's default is a class, what it does is done here",
-        True,
         (
             ("alter.config.policy.class.name", _CLASS, None),
             ("client.quota.callback.class", _CLASS, None),
@@ -172,11 +211,11 @@ UNNEEDED_GROUPS = (
             ("security.providers", _STRING, None),
             ("ssl.engine.factory.class", _CLASS, None),
         ),
+        is_fixed=True,
     ),
     UnneededGroup(
         "Tiered storage",
-        "as in Kafka with remote.storage.system switched off",
-        True,
+        "as in Kafka with remote.log.storage.system.enable=false",
         (
             ("follower.fetch.last.tiered.offset.enable", _BOOLEAN, "false"),
             ("remote.fetch.max.wait.ms", _INT, "500"),
@@ -209,59 +248,95 @@ UNNEEDED_GROUPS = (
             ("remote.log.storage.manager.impl.prefix", _STRING, "rsm.config."),
             ("remote.log.storage.system.enable", _BOOLEAN, "false"),
         ),
+        is_fixed=True,
     ),
     UnneededGroup(
         "Client telemetry",
         "as in Kafka without a plug-in for telemetry",
-        True,
+        (("telemetry.max.bytes", _INT, "1048576"),),
+    ),
+    UnneededGroup(
+        "Requests that wait",
+        "what has ended is removed at once, so that nothing is left to purge",
         (
+            ("delete.records.purgatory.purge.interval.requests", _INT, "1"),
+            ("fetch.purgatory.purge.interval.requests", _INT, "1000"),
+            ("producer.purgatory.purge.interval.requests", _INT, "1000"),
             ("share.fetch.purgatory.purge.interval.requests", _INT, "1000"),
-            ("telemetry.max.bytes", _INT, "1048576"),
         ),
     ),
     UnneededGroup(
-        "Threads, buffers and checkpoints of the JVM's broker",
-        "one loop does the work here, so that a number would be untrue; shown once it is set while running",
-        False,
+        "Threads",
+        "one loop does the work; threads beside it are as many as the work needs",
         (
             ("background.threads", _INT, "10"),
-            ("delete.records.purgatory.purge.interval.requests", _INT, "1"),
-            ("fetch.purgatory.purge.interval.requests", _INT, "1000"),
-            ("group.coordinator.append.linger.ms", _INT, "-1"),
             ("group.coordinator.background.threads", _INT, "2"),
-            ("group.coordinator.cached.buffer.max.bytes", _INT, "1048588"),
             ("group.coordinator.threads", _INT, "4"),
-            ("kafka.metrics.polling.interval.secs", _INT, "10"),
+            ("num.io.threads", _INT, "8"),
+            ("num.network.threads", _INT, "3"),
+            ("num.recovery.threads.per.data.dir", _INT, "2"),
+            ("share.coordinator.threads", _INT, "1"),
+        ),
+    ),
+    UnneededGroup(
+        "Buffers of coordinators",
+        "records are encoded and read without a buffer that is kept",
+        (
+            ("group.coordinator.cached.buffer.max.bytes", _INT, "1048588"),
+            ("offsets.load.buffer.size", _INT, "5242880"),
+            ("share.coordinator.cached.buffer.max.bytes", _INT, "1048588"),
+            ("share.coordinator.load.buffer.size", _INT, "5242880"),
+            ("transaction.state.log.load.buffer.size", _INT, "5242880"),
+        ),
+    ),
+    UnneededGroup(
+        "Appends of coordinators",
+        "an answer waits for the next round of writing and no longer",
+        (
+            ("group.coordinator.append.linger.ms", _INT, "-1"),
+            ("share.coordinator.append.linger.ms", _INT, "-1"),
+        ),
+    ),
+    UnneededGroup(
+        "Writes of coordinators",
+        "an answer waits until its records are durable, however long; a client ends its wait itself",
+        (
+            ("offsets.commit.timeout.ms", _INT, "5000"),
+            ("share.coordinator.write.timeout.ms", _INT, "5000"),
+        ),
+    ),
+    UnneededGroup(
+        "Compaction",
+        "slices between requests do it, at a rate without a limit, in the memory of log.cleaner.dedupe.buffer.size",
+        (
             ("log.cleaner.io.buffer.load.factor", _DOUBLE, "0.9"),
             ("log.cleaner.io.buffer.size", _INT, "524288"),
             ("log.cleaner.io.max.bytes.per.second", _DOUBLE, "1.7976931348623157E308"),
             ("log.cleaner.threads", _INT, "1"),
-            ("log.dir.failure.timeout.ms", _LONG, "30000"),
+        ),
+    ),
+    UnneededGroup(
+        "Checkpoints",
+        "each round of writing notes how far it is durable, and the store itself decides on more",
+        (
             ("log.flush.offset.checkpoint.interval.ms", _INT, "60000"),
             ("log.flush.start.offset.checkpoint.interval.ms", _INT, "60000"),
+            ("replica.high.watermark.checkpoint.interval.ms", _LONG, "5000"),
+        ),
+    ),
+    UnneededGroup(
+        "Java's metrics",
+        "the metrics here are counters that an observer samples",
+        (
+            ("kafka.metrics.polling.interval.secs", _INT, "10"),
             ("metrics.num.samples", _INT, "2"),
             ("metrics.recording.level", _STRING, "INFO"),
             ("metrics.sample.window.ms", _LONG, "30000"),
-            ("num.io.threads", _INT, "8"),
-            ("num.network.threads", _INT, "3"),
-            ("num.recovery.threads.per.data.dir", _INT, "2"),
-            ("num.replica.alter.log.dirs.threads", _INT, None),
-            ("offsets.commit.timeout.ms", _INT, "5000"),
-            ("offsets.load.buffer.size", _INT, "5242880"),
-            ("producer.purgatory.purge.interval.requests", _INT, "1000"),
-            ("replica.high.watermark.checkpoint.interval.ms", _LONG, "5000"),
-            ("share.coordinator.append.linger.ms", _INT, "-1"),
-            ("share.coordinator.cached.buffer.max.bytes", _INT, "1048588"),
-            ("share.coordinator.load.buffer.size", _INT, "5242880"),
-            ("share.coordinator.threads", _INT, "1"),
-            ("share.coordinator.write.timeout.ms", _INT, "5000"),
-            ("transaction.state.log.load.buffer.size", _INT, "5242880"),
         ),
     ),
     UnneededGroup(
         "Segments of the metadata log",
         "snapshots bound it here (metadata.log.max.record.bytes.between.snapshots)",
-        False,
         (
             ("metadata.log.dir", _STRING, None),
             ("metadata.log.segment.bytes", _INT, "1073741824"),
@@ -273,8 +348,7 @@ UNNEEDED_GROUPS = (
     ),
     UnneededGroup(
         "Java's TLS",
-        "OpenSSL does it here, without these providers and algorithms; shown once it is set while running",
-        False,
+        "OpenSSL does it here, without these providers and algorithms",
         (
             ("ssl.endpoint.identification.algorithm", _STRING, "https"),
             ("ssl.keymanager.algorithm", _STRING, "SunX509"),
@@ -286,8 +360,7 @@ UNNEEDED_GROUPS = (
     ),
     UnneededGroup(
         "Internal",
-        "Kafka does not show them either",
-        False,
+        "Kafka does not show them either, and they are for its own tests or for what is not here",
         (
             ("controller.performance.always.log.threshold.ms", _LONG, "2000"),
             ("controller.performance.sample.period.ms", _LONG, "60000"),
@@ -307,6 +380,7 @@ UNNEEDED_GROUPS = (
             ("unclean.leader.election.interval.ms", _LONG, "300000"),
             ("unstable.feature.versions.enable", _BOOLEAN, "false"),
         ),
+        is_internal=True,
     ),
 )
 
@@ -323,7 +397,8 @@ UNNEEDED_KEYS = {
     for name, kind, default in group.settings
 }
 UNNEEDED = frozenset(UNNEEDED_KEYS)
-SHOWN = frozenset(name for group in UNNEEDED_GROUPS if group.is_shown for name, _, _ in group.settings)
+HIDDEN = frozenset(name for group in UNNEEDED_GROUPS if group.is_internal for name, _, _ in group.settings)
+FIXED = frozenset(name for group in UNNEEDED_GROUPS if group.is_fixed for name, _, _ in group.settings)
 
 # Kafka rejects or ignores these since the named version.
 REMOVED = {

@@ -5,9 +5,10 @@ spelling, the verdict on names. Does not own: the table (`broker.config.broker_k
 (`broker.config.properties`), listeners' syntax.
 Invariants
 - A BrokerConfig is valid as a whole and never changes; every value has its origin.
-- An unknown name stops the start, with a near known one in the message; one that Kafka knows and one node does not
-  need is accepted with a warning, so that a file or compose service written for Kafka works unchanged. An unknown name
-  of a KAFKA_ variable is a warning too, as in Kafka: images and vendors have variables of their own.
+- An unknown name on the command line stops the start, with a near known one in the message. In a file or a KAFKA_
+  variable it is a warning, as in Kafka: vendors and plug-ins have names of their own, and a file or compose service
+  written for Kafka works unchanged. A name that begins with oncelog. is this broker's, so that it stops the start.
+- A name that Kafka knows and one node does not need is accepted with a warning, and shown as Kafka shows it.
 """
 
 import re
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from oncelog.broker.config.admin_address import check_tokens
@@ -118,6 +120,7 @@ class BrokerConfig:
         "_host_name",
         "_settings",
         "_static",
+        "_without_effect",
         "connection_limits",
         "data_dir",
         "listeners",
@@ -129,9 +132,12 @@ class BrokerConfig:
         settings: Mapping[str, _Setting],
         host_name: Callable[[], str],
         dynamic: Sequence[Mapping[str, _Setting]] = (),
+        without_effect: Mapping[str, _Setting] = MappingProxyType({}),
     ) -> None:
-        """`dynamic` overrides `settings`, the last mapping first. Raises ConfigError for contradictory settings."""
+        """`dynamic` overrides `settings`, the last mapping first; `without_effect` is only shown. Raises ConfigError
+        for contradictory settings."""
         self._static = settings
+        self._without_effect = without_effect
         self._dynamic = dynamic
         self._host_name = host_name
         self._settings = dict(settings)
@@ -206,11 +212,15 @@ class BrokerConfig:
         found = self._static.items()
         return {name: (each.value, each.origin) for name, each in found if key_of_listener(name) is not None}
 
+    def static_without_effect(self) -> dict[str, tuple[str, Origin]]:
+        """Return the settings without effect that the broker was started with."""
+        return {name: (each.value, each.origin) for name, each in self._without_effect.items()}
+
     def with_dynamic(self, all_brokers: Mapping[str, str], this_broker: Mapping[str, str]) -> "BrokerConfig":
         """Return the same settings with those changed while running. Names without effect here and values that another
         release accepted are ignored."""
         layers = (_usable(all_brokers, Origin.ALL_BROKERS), _usable(this_broker, Origin.THIS_BROKER))
-        return BrokerConfig(self._static, self._host_name, layers)
+        return BrokerConfig(self._static, self._host_name, layers, self._without_effect)
 
     def read_only_by_default(self, why: str) -> "BrokerConfig":
         """Return the settings of a read-only broker, unless `oncelog.read.only` was given; `why` is for messages."""
@@ -218,7 +228,7 @@ class BrokerConfig:
             return self
         settings = dict(self._static) | {"oncelog.read.only": _Setting("true", Origin.FILE, why)}
         _settle_read_only(settings)
-        return BrokerConfig(settings, self._host_name)
+        return BrokerConfig(settings, self._host_name, without_effect=self._without_effect)
 
     @property
     def host_name(self) -> str:
@@ -302,11 +312,11 @@ def load_config(
 ) -> tuple[BrokerConfig, list[str]]:
     """Return the settings, and warnings to log. `cli` has options by key, which messages say are from `where`;
     `overrides` are `key=value`. Raises ConfigError."""
-    settings, warnings = _sort_out(_gather(file, overrides, environ or {}, cli or {}, where))
+    settings, without_effect, warnings = _sort_out(_gather(file, overrides, environ or {}, cli or {}, where))
     _settle_listeners(settings)
     _settle_node_id(settings)
     _settle_read_only(settings)
-    return BrokerConfig(settings, host_name), warnings
+    return BrokerConfig(settings, host_name, without_effect=without_effect), warnings
 
 
 def given_settings(
@@ -380,9 +390,10 @@ def _from_overrides(overrides: Sequence[str]) -> dict[str, _Setting]:
     return settings
 
 
-def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[str]]:
-    """Return the settings that we use, checked, and the warnings for those that we do not."""
+def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], dict[str, _Setting], list[str]]:
+    """Return the settings that we use, checked, those that we do not, and the warnings for these."""
     settings: dict[str, _Setting] = {}
+    without_effect: dict[str, _Setting] = {}
     unneeded: list[str] = []
     removed: list[str] = []
     unknown: list[str] = []
@@ -401,17 +412,18 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], list[
         elif name in UNNEEDED or is_known_prefix(name):
             if _HARMLESS.get(name) != setting.value:
                 unneeded.append(name)
-        elif setting.origin is Origin.ENVIRONMENT and not name.startswith("oncelog."):
+        elif setting.origin is not Origin.COMMAND_LINE and not name.startswith("oncelog."):
             unknown.append(_unknown(name, setting))
         else:
             raise ConfigError(_unknown(name, setting))
+        without_effect[name] = setting
     warnings = []
     if unneeded:
         warnings.append(f"accepted without effect, not needed on one node: {', '.join(unneeded)}")
     if removed:
         warnings.append(f"accepted without effect, removed from Kafka itself: {', '.join(removed)}")
     warnings += [f"accepted without effect, {each}" for each in unknown]
-    return settings, warnings
+    return settings, without_effect, warnings
 
 
 def _checked(name: str, key: ConfigKey, setting: _Setting) -> _Setting:

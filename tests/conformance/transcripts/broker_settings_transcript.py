@@ -8,7 +8,7 @@ from typing import Any
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS
 from oncelog.broker.config.descriptions import INTERNAL
-from oncelog.broker.config.kafka_names import SHOWN, UNNEEDED_GROUPS, UNNEEDED_KEYS
+from oncelog.broker.config.kafka_names import UNNEEDED_KEYS
 from tests.clients.asking import Broker, Told
 from tests.conformance.kafka_settings import kafka_settings
 from tests.conformance.transcripts.admin_configs_transcript import DELETE, SET, ConfigTalk
@@ -94,13 +94,6 @@ _LISTENS = "what is listened on does not change while this broker runs"
 _ZERO = (("0", 4), ("0", 5))
 
 DIFFERENCES: dict[str, tuple[str, object]] = {
-    **{
-        name: (group.why, _ABSENT)
-        for group in UNNEEDED_GROUPS
-        if group.title != "Internal"
-        for name, _, _ in group.settings
-        if name not in SHOWN
-    },
     "group.initial.rebalance.delay.ms": (
         kafka_facts.OTHER_DEFAULTS["group.initial.rebalance.delay.ms"][1],
         ("0", True, 4, False, 3, [("group.initial.rebalance.delay.ms", each, source) for each, source in _ZERO], True),

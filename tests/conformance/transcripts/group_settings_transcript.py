@@ -6,7 +6,6 @@ Owns: the questions. Does not own: how settings are asked for and shown (`admin_
 
 from typing import Any
 
-from oncelog.broker.config.kafka_names import UNNEEDED_GROUPS
 from tests.clients.asking import Broker, Told, parts_of
 from tests.clients.share_requests import ShareMember
 from tests.clients.streams_requests import StreamsTalk
@@ -14,15 +13,6 @@ from tests.conformance.transcripts.admin_configs_transcript import BROKER, DELET
 
 NAME = "settings-group"
 _PREFIXES = ("group.share.", "share.", "group.streams.")
-_LEFT_OUT = {
-    name: group.why
-    for group in UNNEEDED_GROUPS
-    if not group.is_shown and group.title != "Internal"
-    for name, _, _ in group.settings
-    if name.startswith(_PREFIXES)
-}
-"""Settings that Kafka shows and we do not, and why."""
-_ABSENT = "not shown"
 _OF_REPLICAS = ("share.coordinator.state.topic.min.isr", "share.coordinator.state.topic.replication.factor")
 VALUES = {
     "share.session.timeout.ms": ("50000", "5", "60001", "0", "soon", "", None),
@@ -110,9 +100,9 @@ def of_groups(talk: ConfigTalk) -> Told:
 
 def of_the_broker(talk: ConfigTalk) -> Told:
     shown = {entry[0]: entry[1:] for entry in talk.described(BROKER, "1")[2] if entry[0].startswith(_PREFIXES)}
-    names = sorted({*shown, *_LEFT_OUT})
+    names = sorted(shown)
     for name in names:
-        yield name, shown.get(name, _ABSENT)
+        yield name, shown[name]
     for name in names:
         yield f"{name}, changed", talk.tried(BROKER, "1", (name, SET, "1000"))
     for name, text in (
@@ -141,12 +131,9 @@ def at_work(talk: ConfigTalk) -> Told:
 
 
 DIFFERENCES: dict[str, tuple[str, object]] = {
-    **{f"of_the_broker: {name}": (why, _ABSENT) for name, why in _LEFT_OUT.items()},
-    **{
-        f"of_the_broker: {name}": (
-            "there is one replica, whatever is asked for",
-            ("1", True, 5, False, 4, [(name, "1", 5)]),
-        )
-        for name in _OF_REPLICAS
-    },
+    f"of_the_broker: {name}": (
+        "there is one replica, whatever is asked for",
+        ("1", True, 5, False, 4, [(name, "1", 5)]),
+    )
+    for name in _OF_REPLICAS
 }

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS
+from oncelog.broker.config.kafka_names import UNNEEDED_GROUPS
 from oncelog.broker.turns.schedule import Schedule
 from oncelog.protocol.generated.describe_cluster_request import DescribeClusterRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest
@@ -47,6 +48,24 @@ def test_no_setting_that_says_how_often_is_left_out() -> None:
     said = {name for name, key in BROKER_KEYS.items() if key.doc.startswith("How often")}
     assert {name for name in said.difference(PERIODS) if not any(part in name for part in _NOT_THE_BROKERS)} == {
         "group.share.delivery.count.limit"
+    }
+
+
+def test_an_interval_without_effect_is_one_of_a_job_that_is_not_done_here() -> None:
+    """A setting that comes to such a group has to be one of its job."""
+    titles = {
+        group.title
+        for group in UNNEEDED_GROUPS
+        if not group.is_internal and any("interval" in name for name, _, _ in group.settings)
+    }
+    assert titles == {
+        "Checkpoints",
+        "Java's metrics",
+        "Replication",
+        "Requests that wait",
+        "Segments of the metadata log",
+        "The controllers' quorum",
+        "Tiered storage",
     }
 
 

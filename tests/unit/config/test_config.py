@@ -205,6 +205,35 @@ def test_an_unknown_variable_is_a_warning_as_in_kafka() -> None:
     ]
 
 
+def test_an_unknown_name_in_a_file_is_a_warning_as_in_kafka(tmp_path: Path) -> None:
+    """Each with its nearest name, and all that is known has its effect."""
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitons=5\nno.such.plugin\\ key=x\nmax.poll.records=1\nnum.partitions=3\n")
+    config, warnings = load_config(file=file)
+    assert warnings == [
+        f"accepted without effect, unknown setting num.partitons (from {file}): the nearest name is num.partitions",
+        f"accepted without effect, unknown setting no.such.plugin key (from {file}): "
+        "docs/start/configuration.md lists those there are",
+        f"accepted without effect, unknown setting max.poll.records (from {file}): "
+        "it is a setting of a consumer, not of the broker",
+    ]
+    assert config.get_int("num.partitions") == 3
+
+
+def test_the_command_line_over_a_file_refuses_the_same_name(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitons=5\n")
+    with pytest.raises(ConfigError, match=r"unknown setting num\.partitons"):
+        load_config(file=file, overrides=["num.partitons=5"])
+
+
+def test_a_file_may_not_misspell_what_only_this_broker_has(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("oncelog.flush=os\n")
+    with pytest.raises(ConfigError, match=r"nearest name is oncelog\.flush\.policy"):
+        load_config(file=file)
+
+
 def test_a_variable_for_this_broker_alone_is_spelled_correctly_or_refused() -> None:
     message = _refused(KAFKA_ONCELOG_FLUSH="os")
     assert (
