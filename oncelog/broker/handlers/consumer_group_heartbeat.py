@@ -13,8 +13,9 @@ from typing import Any
 from uuid import UUID
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
-from oncelog.broker.coordinator.group.consumer.heartbeat import HeartbeatRequest, HeartbeatResult
+from oncelog.broker.coordinator.group.consumer.heartbeat import HeartbeatRequest
 from oncelog.broker.coordinator.group.consumer.regex import LongMatch
+from oncelog.broker.coordinator.group.engine.requests import HeartbeatResult
 from oncelog.broker.handlers.shared.matching import matching_beside
 from oncelog.broker.handlers.shared.topic_filter import topic_filter
 from oncelog.broker.requests.context import RequestContext

@@ -7,7 +7,8 @@
 """
 
 from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
-from oncelog.broker.coordinator.group.share.heartbeat import HeartbeatRequest, HeartbeatResult
+from oncelog.broker.coordinator.group.engine.requests import HeartbeatResult
+from oncelog.broker.coordinator.group.share.heartbeat import HeartbeatRequest
 from oncelog.broker.handlers.shared.share_groups import is_member_id, serves_share_groups
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion

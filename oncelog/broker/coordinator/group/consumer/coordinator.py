@@ -16,7 +16,7 @@ from uuid import UUID
 
 from oncelog.broker.config.group_settings import ConsumerGroupConfig, GroupSettings
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
-from oncelog.broker.coordinator.group.consumer.heartbeat import HeartbeatRequest, HeartbeatResult, check_heartbeat
+from oncelog.broker.coordinator.group.consumer.heartbeat import HeartbeatRequest, check_heartbeat
 from oncelog.broker.coordinator.group.consumer.kind import CONSUMER_GROUPS
 from oncelog.broker.coordinator.group.consumer.member import (
     ConsumerMember,
@@ -34,6 +34,7 @@ from oncelog.broker.coordinator.group.engine.errors import (
     group_is_full,
     unknown_member,
 )
+from oncelog.broker.coordinator.group.engine.requests import HeartbeatResult
 from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.engine.topics import TopicCatalog, metadata_hash
 from oncelog.broker.coordinator.group.engine.update import Update

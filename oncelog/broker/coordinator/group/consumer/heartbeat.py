@@ -1,14 +1,13 @@
-"""The heartbeat of a consumer group's member and its result: the values between handlers and coordinator.
+"""The heartbeat of a consumer group's member: the value between handlers and coordinator.
 
-Owns: the shapes, independent of protocol versions, and what makes a heartbeat valid by itself, in Kafka's order and
-wording; the entry of a LeaveGroup. Does not own: what a group makes of it.
+Owns: its shape, independent of protocol versions, and what makes a heartbeat valid by itself, in Kafka's order and
+wording; the entry of a LeaveGroup. Does not own: what a group makes of it, its result (`engine.requests`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.broker.coordinator.group.consumer.regex import NOTHING_MATCHED, Matches
 from oncelog.broker.coordinator.group.engine.errors import LEAVE_EPOCH, NOT_SAID, STATIC_LEAVE_EPOCH, empty_field
 from oncelog.broker.coordinator.group.engine.requests import TopicFilter
@@ -48,15 +47,6 @@ class HeartbeatRequest:
         """Whether the request has all fields that a member can send, so that all fields are returned."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatResult:
-    member_id: str
-    member_epoch: int
-    heartbeat_interval_ms: int = 0
-    assignment: TopicPartitions | None = None
-    """The assignment; None if the member keeps what it has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
-"""The requests of members of classic groups and their results: the values between handlers and coordinator.
+"""The requests of members and their results: the values between handlers and coordinator.
 
-Owns: the shapes, independent of protocol versions. Does not own: the decisions about them.
+Owns: the shapes that more than one type of group has, independent of protocol versions: a consumer group answers
+classic members, too. Does not own: the decisions about them.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.protocol.errors import ErrorCode
 
 NO_GENERATION = -1
@@ -60,6 +62,17 @@ class SyncResult:
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatResult:
+    """The result of a heartbeat of a consumer or share group's member."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: TopicPartitions | None = None
+    """The assignment; None if the member keeps what it has."""
 
 
 @dataclass(frozen=True, slots=True)

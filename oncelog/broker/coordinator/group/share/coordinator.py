@@ -11,13 +11,13 @@ from typing import TypeVar
 
 from oncelog.broker.config.group_settings import GroupSettings, ShareGroupConfig
 from oncelog.broker.coordinator.group.engine.errors import unknown_member
+from oncelog.broker.coordinator.group.engine.requests import HeartbeatResult
 from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
 from oncelog.broker.coordinator.group.engine.topics import TopicCatalog
 from oncelog.broker.coordinator.group.engine.writer import Decision, GroupWriter
 from oncelog.broker.coordinator.group.share.group import ShareGroup
 from oncelog.broker.coordinator.group.share.heartbeat import (
     HeartbeatRequest,
-    HeartbeatResult,
     check_epoch,
     check_heartbeat,
     check_room,

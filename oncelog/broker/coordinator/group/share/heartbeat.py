@@ -1,13 +1,12 @@
-"""The heartbeat of a share group's member and its result: the values between handlers and coordinator.
+"""The heartbeat of a share group's member: the value between handlers and coordinator.
 
-Owns: the shapes, and what makes a heartbeat valid by itself and against the group, in Kafka's order and wording. Does
-not own: what a group makes of it.
+Owns: its shape, and what makes a heartbeat valid by itself and against the group, in Kafka's order and wording. Does
+not own: what a group makes of it, its result (`engine.requests`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.broker.coordinator.group.engine.errors import LEAVE_EPOCH, empty_field, fenced, group_is_full
 from oncelog.broker.coordinator.group.share.group import ShareGroup
 from oncelog.broker.coordinator.group.share.member import ShareMember
@@ -33,15 +32,6 @@ class HeartbeatRequest:
     @property
     def is_joining(self) -> bool:
         return self.member_epoch == 0
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatResult:
-    member_id: str
-    member_epoch: int
-    heartbeat_interval_ms: int = 0
-    assignment: TopicPartitions | None = None
-    """The assignment; None if the member keeps what it has."""
 
 
 def check_heartbeat(request: HeartbeatRequest) -> None:
