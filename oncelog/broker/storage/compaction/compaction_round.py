@@ -69,8 +69,11 @@ class Rewriting(Protocol[SegmentT, OutputT]):
 
     def output(self, group: Sequence[SegmentT]) -> OutputT: ...
 
-    def put_in_place(self, group: Sequence[SegmentT], output: OutputT) -> Generator[Slice, None, bool]:
-        """Replace adjacent segments by what is left of them; returns False if they are no longer part of the log."""
+    def finish(self, group: Sequence[SegmentT], output: OutputT) -> Iterator[Slice]:
+        """Complete the output, so that it can take the place of `group` at once."""
+
+    def put_in_place(self, group: Sequence[SegmentT], output: OutputT) -> Iterator[Slice]:
+        """Replace adjacent segments, which are part of the log, by what is left of them."""
 
     def discard(self, output: OutputT) -> None:
         """It does not come in place."""
@@ -172,7 +175,11 @@ class CompactionRound(Generic[SegmentT, OutputT]):
                 yield from ended(output.append(bytes(remainder.data), header.next_offset, timestamp))
                 for entry in transactions.take_kept():
                     output.transaction_index.append(entry)
-            is_in_place = yield from rewriting.put_in_place(group, output)
+            yield from rewriting.finish(group, output)
+            segments = rewriting.segments
+            if all(segment in segments for segment in group):  # retention may have dropped some
+                yield from rewriting.put_in_place(group, output)
+                is_in_place = True
         finally:
             if not is_in_place:
                 rewriting.discard(output)

@@ -398,15 +398,10 @@ class LocalLog:
 
     # -- compaction
 
-    def is_flushing(self, segments: list[Segment]) -> bool:
+    def is_flushing(self, segments: Sequence[Segment]) -> bool:
         """Whether a round in flight uses files of `segments`."""
         paths = {segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES}
         return any(file.path in paths for target in self._in_flight for file in target.files)
-
-    def holds(self, segments: list[Segment]) -> bool:
-        """Whether all of `segments` are still part of this log, below the active one."""
-        known = list(self.segments)[:-1]
-        return not self.is_closed and all(segment in known for segment in segments)
 
     def replace_segments(self, old: list[Segment], new: Segment) -> None:
         """Compaction has written what is retained of `old` to `new`. Not while they are flushed.

@@ -3,7 +3,7 @@
 Owns: the cleaned file, until it is in place. What must block on the disk runs off the loop.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.store import Batches
@@ -56,18 +56,18 @@ class LocalRewriting:
         except ValueError:
             return set()
 
-    def put_in_place(self, group: Sequence[Segment], output: "CleanedFile") -> Generator[Slice, None, bool]:
-        log, new, old = self._log, output.segment, list(group)
+    def finish(self, group: Sequence[Segment], output: "CleanedFile") -> Iterator[Slice]:
+        new = output.segment
         new.has_gaps = True
-        new.next_offset = old[-1].next_offset
+        new.next_offset = group[-1].next_offset
         yield new.file.sync
-        while log.is_flushing(old):
+        while self._log.is_flushing(group):
             yield None
-        if not log.holds(old):
-            return False
-        self._secure(log, new.next_offset)
-        log.replace_segments(old, new)
-        return True
+
+    def put_in_place(self, group: Sequence[Segment], output: "CleanedFile") -> Iterator[Slice]:
+        self._secure(self._log, output.segment.next_offset)
+        self._log.replace_segments(list(group), output.segment)
+        yield from ()
 
     def discard(self, output: "CleanedFile") -> None:
         output.segment.file.close()

@@ -1,6 +1,6 @@
 """One log in memory, as a round of compaction rewrites it. Segments are replaced in one turn."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from oncelog.broker.log.store import Batches
 from oncelog.broker.storage.compaction.compaction_round import Slice
@@ -27,15 +27,13 @@ class MemoryRewriting:
     def output(self, group: Sequence[MemorySegment]) -> MemorySegment:
         return MemorySegment(group[0].base_offset, group[0].open_producers, group[-1].created_ms)
 
-    def put_in_place(self, group: Sequence[MemorySegment], output: MemorySegment) -> Generator[Slice, None, bool]:
+    def finish(self, group: Sequence[MemorySegment], output: MemorySegment) -> Iterator[Slice]:
         yield None
         output.next_offset = group[-1].next_offset
-        segments = self._log.segments
-        known = list(segments)
-        if self._log.is_closed or any(segment not in known for segment in group):
-            return False
-        segments.replace(group, output)
-        return True
+
+    def put_in_place(self, group: Sequence[MemorySegment], output: MemorySegment) -> Iterator[Slice]:
+        self._log.segments.replace(group, output)
+        yield from ()
 
     def discard(self, output: MemorySegment) -> None:
         """It is freed with its last reference."""

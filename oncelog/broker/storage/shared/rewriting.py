@@ -6,7 +6,7 @@ Owns: what is left of a group of segments. Invariants
 - In memory are the keys, one chunk that is read and one that is written, however large the segments are.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from oncelog.broker.log.store import Batches, StoreDamagedError, StoreError
 from oncelog.broker.storage.compaction.compaction_round import Slice, ended
@@ -46,15 +46,14 @@ class SharedRewriting:
     def output(self, group: Sequence[SharedSegment]) -> "WrittenAside":
         return WrittenAside(self._log, group[0], self._aside)
 
-    def put_in_place(self, group: Sequence[SharedSegment], output: "WrittenAside") -> Generator[Slice, None, bool]:
-        yield from ended(output.write(group[-1].next_offset))
-        log, rows = self._log, output.rows
-        if log.is_closed or not all(segment in log.segments for segment in group):
-            return False
+    def finish(self, group: Sequence[SharedSegment], output: "WrittenAside") -> Iterator[Slice]:
+        return ended(output.write(group[-1].next_offset))
+
+    def put_in_place(self, group: Sequence[SharedSegment], output: "WrittenAside") -> Iterator[Slice]:
+        rows = output.rows
         old = tuple(row.id for segment in group for row in segment.chunks)
         added = tuple(row.id for row in rows)
-        yield from ended(log.replace(group, rows, self._aside.put_in_place(lambda: (old, added))))
-        return True
+        return ended(self._log.replace(group, rows, self._aside.put_in_place(lambda: (old, added))))
 
     def discard(self, output: "WrittenAside") -> None:
         """The next round deletes what lies aside."""
