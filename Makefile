@@ -134,66 +134,73 @@ format: $(VENV)/.dev ## change: Format and fix what ruff can fix
 	$(BIN)/ruff check --fix $(PACKAGES) tests hatch_build.py pyspark_oncelog.py pytest_oncelog.py
 	$(BIN)/ruff format $(PACKAGES) tests hatch_build.py pyspark_oncelog.py pytest_oncelog.py
 
+# A page has its tables and pictures from one of these; with ARGS, most write nothing.
 .PHONY: bench
-bench: $(VENV)/.test ## measure: Measure this broker and its client beside others, and write docs/compare/performance.md (ARGS: the brokers' alone, --quick, --help)
-	@$(BIN)/python -m bench.peers $(ARGS)
-	@$(if $(ARGS),,$(BIN)/python -m bench.clients)
+bench: ## measure: Measure, and write what docs show of it (WHAT=peers, clients, log, testing, copy, postgres or spark; without, the first two; ARGS=--quick, --help)
+	@for what in $(or $(WHAT),peers $(if $(ARGS),,clients)); do $(MAKE) --no-print-directory bench.$$what; done
 
-.PHONY: bench-clients
-bench-clients: $(VENV)/.test ## measure: Measure this client beside aiokafka, kafka-python and confluent-kafka, and write docs/compare/performance.md (ARGS=--quick)
+.PHONY: bench.peers bench.clients bench.log bench.testing bench.copy bench.postgres bench.spark
+bench.peers: $(VENV)/.test # This broker beside others, with one client
+	@$(BIN)/python -m bench.peers $(ARGS)
+
+bench.clients: $(VENV)/.test # This client beside aiokafka, kafka-python and confluent-kafka
 	@$(BIN)/python -m bench.clients $(ARGS)
 
-.PHONY: bench-log
-bench-log: $(VENV)/.test ## measure: Measure what operations cost as a log grows, and write docs/compare/performance.md (ARGS='--quick', ARGS='--json FILE')
+bench.log: $(VENV)/.test # Operations as a log grows (ARGS='--json FILE')
 	@$(BIN)/python -m bench.log_curves $(ARGS)
 
-.PHONY: bench-testing
-bench-testing: $(VENV)/.test ## measure: Measure what a broker costs a test, beside Apache Kafka, and write docs/start/from-testcontainers.md
+bench.testing: $(VENV)/.test # What a broker costs a test, beside Apache Kafka
 	@$(BIN)/python -m bench.in_tests
 
-.PHONY: bench-copy
-bench-copy: $(VENV)/.dev ## measure: Measure `oncelog copy` between two brokers, and write docs/operate/beyond-one-node.md
+bench.copy: $(VENV)/.dev # `oncelog copy` between two brokers
 	@$(BIN)/python -m bench.copying
 
-.PHONY: bench-postgres
-bench-postgres: $(VENV)/.test ## measure: Measure records in PostgreSQL beside files, and write docs/compare/performance.md (ARGS=--quick, ARGS='--load 60')
+bench.postgres: $(VENV)/.test # Records in PostgreSQL beside files (ARGS='--load 60')
 	@$(BIN)/python -m bench.postgres $(ARGS)
 
-.PHONY: bench-spark
-bench-spark: $(VENV)/.demo $(VENV)/.test ## measure: Measure format("oncelog") beside Spark's own Kafka connector, and write docs/compare/performance.md (ARGS=--quick)
+bench.spark: $(VENV)/.demo $(VENV)/.test # format("oncelog") beside Spark's own Kafka connector
 	@$(BIN)/python -m bench.spark $(ARGS)
 
 .PHONY: sim
 sim: $(VENV)/.test ## prove: Simulate the log and the whole broker with faults of every kind, on every core (SEEDS=200 FIRST=0)
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 
-# A run with another FIRST or BROKER adds to the results of the one before.
+KAFKA_LIBS := if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi
+.PHONY: proof
+proof: ## prove: Plant faults, count what is lost, and write the page (WHAT=spark, outbox, postgres, ledger or works-with; SEED=1, BROKER=kafka, ARGS=)
+	@for what in $(or $(WHAT),$(error make proof WHAT=spark, outbox, postgres, ledger or works-with)); do $(MAKE) --no-print-directory proof.$$what; done
+
+.PHONY: proof.spark proof.outbox proof.postgres proof.ledger proof.works-with
+# Faults on Spark's sinks, ours and others. A run with another FIRST or BROKER adds to the results of the one before.
 PROOF := $(BIN)/python -m tests.proofs spark
-.PHONY: spark-proof
-spark-proof: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test ## prove: Faults on Spark's sinks, ours and others, to docs/spark/spark-proof.md (SEEDS=660 FIRST=0: half an hour; BROKER=kafka)
+proof.spark: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test # SEEDS=660 FIRST=0: half an hour
 	@[ '$(FIRST)$(BROKER)' != 0 ] || rm -rf .proof
-	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
+	@$(KAFKA_LIBS); \
 	  $(PROOF) session --first $(FIRST) $(if $(BROKER),--broker $(BROKER)) \
 	    --seeds $(if $(filter file,$(origin SEEDS)),$(if $(BROKER),90,660),$(SEEDS))
 	@[ '$(FIRST)$(BROKER)' != 0 ] || { $(PROOF) kills --seeds 10 && $(PROOF) cluster --seeds 32; }
 	@$(PROOF) table --write docs/spark/spark-proof.md
 
-# A part that is run again replaces its row.
-.PHONY: outbox-proof
-outbox-proof: $(VENV)/.outbox $(VENV)/.test ## prove: Faults on `oncelog outbox`, counted, to docs/operate/outbox.md (KILLS=100 SEED=1 BROKER=kafka; ARGS='--only kills', ARGS=numbers)
-	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
+# Faults on `oncelog outbox`, counted. A part that is run again replaces its row.
+proof.outbox: $(VENV)/.outbox $(VENV)/.test # KILLS=100; ARGS='--only kills', ARGS=numbers
+	@$(KAFKA_LIBS); \
 	  $(BIN)/python -m tests.proofs outbox $(if $(filter numbers table,$(ARGS)),,run) $(if $(BROKER),--broker $(BROKER)) \
 	    --kills $(or $(KILLS),100) --seed $(or $(SEED),1) --write docs/operate/outbox.md $(ARGS)
 
-.PHONY: postgres-proof
-postgres-proof: $(VENV)/.test ## prove: Faults on a broker with its records in PostgreSQL, counted, to docs/operate/postgres.md (KILLS=30 SEED=1; ARGS='--only kills')
-	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
+# Faults on a broker with its records in PostgreSQL, counted.
+proof.postgres: $(VENV)/.test # KILLS=30; ARGS='--only kills'
+	@$(KAFKA_LIBS); \
 	  $(BIN)/python -m tests.proofs postgres --kills $(or $(KILLS),30) --seed $(or $(SEED),1) \
 	    --write docs/operate/postgres.md $(ARGS)
 
-.PHONY: spark-ledger
-spark-ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test ## prove: The ledger over 1.47 million purchases under faults, compared to the cent (DATA=cdnow: fewer; SEED=1)
+# The ledger over 1.47 million purchases under faults, compared to the cent.
+proof.ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test # DATA=cdnow: fewer
 	@$(BIN)/python -m tests.spark.ledger_run --data $(or $(DATA),completejourney) --seed $(or $(SEED),1) --write docs/spark/spark-ledger.md
+
+# A run of `make interop`, with what is asked again of Apache Kafka.
+proof.works-with:
+	@$(MAKE) interop ARGS="-m 'not spark and not compose'"
+	@$(BIN)/python tools/interop.py table .interop/results.xml docs/compare/works-with.md
 
 .PHONY: generate
 generate: $(VENV)/.test ## change: Write the protocol codecs from their declarations, and the clients' keyword arguments from their settings
@@ -213,13 +220,8 @@ compose-demo: ## use: The main job in containers, from their images to the resul
 interop: $(VENV)/.test ## prove: Run real clients: kcat, Apache Kafka's Java tools, Streams and Connect, Flink, Go's, Rust's, Node's, Python's (fetched into .interop)
 	@echo 'Fetching and building the clients of other languages'
 	@$(BIN)/python tools/interop.py prepare
-	@if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi; \
+	@$(KAFKA_LIBS); \
 	  $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rsfE -m 'not spark and not compose and not recording' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop tests/daemon/test_{sslyze,dashboard_evaluated}.py $(ARGS)
-
-.PHONY: works-with
-works-with: ## prove: Write docs/compare/works-with.md from a run of `make interop`, with what is asked again of Apache Kafka
-	@$(MAKE) interop ARGS="-m 'not spark and not compose'"
-	@$(BIN)/python tools/interop.py table .interop/results.xml docs/compare/works-with.md
 
 .PHONY: docs
 docs: $(VENV)/.docs ## use: Build the site of docs/ into .site/, strictly: every link, every page in the nav (ARGS=serve shows it on a port)
@@ -230,12 +232,14 @@ docs: $(VENV)/.docs ## use: Build the site of docs/ into .site/, strictly: every
 pages: $(VENV)/.test ## change: Write what pages and pictures have from the code: tables, diagrams, output of commands
 	@$(BIN)/python -m tools.pages $(ARGS)
 
-.PHONY: console-pictures
-console-pictures: $(VENV)/.test ## change: Take the screenshots of the console and of its lesson, to docs/images (needs a Chromium)
+.PHONY: pictures pictures.console pictures.dashboard
+pictures: ## change: Take the pictures of pages that need a program (WHAT=console: a Chromium; WHAT=dashboard: a Prometheus, which `make interop` fetches)
+	@for what in $(or $(WHAT),console dashboard); do $(MAKE) --no-print-directory pictures.$$what; done
+
+pictures.console: $(VENV)/.test # The console and its lesson, to docs/images
 	@$(BIN)/python -m tools.take_console_pictures
 
-.PHONY: dashboard-picture
-dashboard-picture: $(VENV)/.test ## change: Draw the dashboard of docs/operate/metrics.md from two minutes of a Prometheus (`make interop` fetches it)
+pictures.dashboard: $(VENV)/.test # The dashboard of docs/operate/metrics.md, from two minutes of a Prometheus
 	@PYTHONPATH=. $(BIN)/python tools/draw_dashboard.py $(ARGS)
 
 .PHONY: release-check

@@ -20,7 +20,7 @@ from oncelog.client import Admin, NewTopic, Producer
 from oncelog.testing import Broker
 
 PAGE = ROOT / "docs" / "operate" / "beyond-one-node.md"
-COMMAND = "make bench-copy"
+COMMAND = "make bench WHAT=copy"
 _ROUNDS = 3
 _PARTITIONS = 3
 

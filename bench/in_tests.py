@@ -24,7 +24,7 @@ from oncelog.testing import Broker
 from tools.interop import Unavailable
 
 PAGE = ROOT / "docs" / "start" / "from-testcontainers.md"
-COMMAND = "make bench-testing"
+COMMAND = "make bench WHAT=testing"
 _ROUNDS = 5
 _KAFKA = next(each for each in CONTESTANTS if each.key == "kafka")
 _TOPIC = "orders"

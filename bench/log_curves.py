@@ -1,4 +1,4 @@
-"""`make bench-log`: the cost of append, read and the like as a log grows, in tables, pictures and
+"""`make bench WHAT=log`: the cost of append, read and the like as a log grows, in tables, pictures and
 docs/compare/performance.md.
 
 Owns: the sizes, the order, and the output. `--json FILE` writes every number, `--quick` uses a hundredth of each size.
@@ -140,7 +140,7 @@ def write_page(families: Sequence[Family], footprints: Sequence[Footprint]) -> N
             f"### {title}\n\n![Cost against {family.axis}](../images/{family.image}.svg)\n\n{table(family)}\n\n"
         )
     parts.append(f"### Memory and starts\n\n{footprint_table(footprints)}\n")
-    write_block("make bench-log", "".join(parts))
+    write_block("make bench WHAT=log", "".join(parts))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`make bench-spark`: Spark's own Kafka connector and `format("oncelog")`, one after the other in one session.
+"""`make bench WHAT=spark`: Spark's own Kafka connector and `format("oncelog")`, one after the other in one session.
 
 Owns: what is measured, how often, the tables and their block of docs/compare/performance.md. Both formats read and
 write the same broker, this one. Each round runs each of them once, in an order that rotates, after a warm-up that is
@@ -302,12 +302,12 @@ def _median_cpu(values: Sequence[Value]) -> Cpu:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = Arguments("make bench-spark", __doc__, rounds=_ROUNDS).parse(arguments)
+    options = Arguments("make bench WHAT=spark", __doc__, rounds=_ROUNDS).parse(arguments)
     rounds, scale = options.rounds, _QUICK if options.quick else 1
     try:
         jars = connector_jars()
     except Unavailable as error:
-        print(f"make bench-spark needs Spark's Kafka connector: {error}", file=sys.stderr)
+        print(f"make bench WHAT=spark needs Spark's Kafka connector: {error}", file=sys.stderr)
         return 1
     work = Path(tempfile.mkdtemp(prefix="oncelog-bench-spark-"))
     daemon = Daemon(work / "data")
@@ -335,7 +335,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"- Spark {version}, local[2], 1 GB for the driver; {counts} in {_PARTITIONS} partitions; {rounds} rounds",
             "- Both sinks are tuned alike (batch.size 1 MB, linger.ms 20, lz4, acks all). Spark's may write a record",
             "  twice after a kill; this one writes each batch in one transaction, and sends as it is what lz4 does not",
-            "  make smaller. Both read read_committed. Written by `make bench-spark`",
+            "  make smaller. Both read read_committed. Written by `make bench WHAT=spark`",
             "- Spark reaches its Python processes by Unix sockets, with 512 kB of rows at once (docs/spark/spark.md)",
             "- The last column is handed the rows by Spark and drops them: no writer in Python can be faster",
             "",
@@ -346,7 +346,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text)
     save(options.json, found)
     if options.is_whole:
-        write_block("make bench-spark", text)
+        write_block("make bench WHAT=spark", text)
     return 0
 
 

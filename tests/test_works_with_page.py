@@ -8,7 +8,7 @@ from tools import interop
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "compare" / "works-with.md").read_text(encoding="utf-8")
 MODULES = sorted(path.stem for path in (ROOT / "tests" / "interop").glob("test_*.py"))
-WRITE = "run make works-with"
+WRITE = "run make proof WHAT=works-with"
 
 
 def test_each_module_of_real_clients_is_on_the_page() -> None:

@@ -423,8 +423,8 @@ def table(results: Path) -> str:
     lines = [
         "# Works with",
         "",
-        "Unmodified clients, run against this broker by `make interop`. `make works-with` writes this page from the",
-        "results of a run: a scene is listed here because it was run.",
+        "Unmodified clients, run against this broker by `make interop`. `make proof WHAT=works-with` writes this page",
+        "from the results of a run: a scene is listed here because it was run.",
         "",
         "| client | version | scenes | result |",
         "|---|---|---|---|",

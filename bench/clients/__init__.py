@@ -1,4 +1,4 @@
-"""`make bench-clients`: this client beside aiokafka, kafka-python and confluent-kafka, on one broker, in one run.
+"""`make bench WHAT=clients`: this client beside aiokafka, kafka-python and confluent-kafka, on one broker, in one run.
 
     drivers       what each client calls to produce, consume, and wait for one record; the workloads of these calls
     worker        the process of one client: it is told what to run, and answers with wall and processor time

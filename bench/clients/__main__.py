@@ -1,4 +1,4 @@
-"""`make bench-clients`: rounds, tables on stdout, and its block of docs/compare/performance.md after a whole run.
+"""`make bench WHAT=clients`: rounds, tables on stdout, and its block of docs/compare/performance.md after a whole run.
 
 ARGS='--rounds 9'              more than the five rounds of a whole run
 ARGS=--quick                   one round with a twentieth of each workload: does it work here?
@@ -101,7 +101,7 @@ def _prepare(bootstrap: str, scale: int) -> None:
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    known = Arguments("make bench-clients", __doc__, rounds=_ROUNDS)
+    known = Arguments("make bench WHAT=clients", __doc__, rounds=_ROUNDS)
     known.parser.add_argument("--clients")
     options = known.parse(arguments)
     options.is_whole = options.is_whole and not options.clients
@@ -149,7 +149,7 @@ def _facts(
     return [
         f"{machine.cores()}, load {loads[0]:.1f} at the start and {loads[-1]:.1f} at the end; "
         f"{counted(rounds)}, one client busy at a time",
-        f"Broker of all: {broker}. Clients: {told}. Written by `make bench-clients`",
+        f"Broker of all: {broker}. Clients: {told}. Written by `make bench WHAT=clients`",
         *(f"{name} is left out: {reason}" for name, reason in left_out.items()),
     ]
 

@@ -122,4 +122,4 @@ class Report:
     def write(self) -> None:
         """Into docs/compare/performance.md and docs/images."""
         (IMAGES / IMAGE).write_text(self.picture(), encoding="utf-8")
-        write_block("make bench-clients", f"![Clients relative to aiokafka](../images/{IMAGE})\n\n{self.text()}")
+        write_block("make bench WHAT=clients", f"![Clients relative to aiokafka](../images/{IMAGE})\n\n{self.text()}")

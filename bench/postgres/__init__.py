@@ -1,4 +1,4 @@
-"""What it costs to keep records in PostgreSQL: `make bench-postgres`.
+"""What it costs to keep records in PostgreSQL: `make bench WHAT=postgres`.
 
 The workloads of `bench.peers` that matter for that, by the same client, on two brokers of this checkout in turns: one
 over files that are synced, one over a PostgreSQL of its own on the same disk. Counted are the processor time of the

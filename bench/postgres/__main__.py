@@ -1,4 +1,4 @@
-"""`make bench-postgres`: arguments, progress on stderr, tables on stdout, and pages after a whole run.
+"""`make bench WHAT=postgres`: arguments, progress on stderr, tables on stdout, and pages after a whole run.
 
 ARGS='--rounds 5'          more than the three rounds of a whole run
 ARGS=--quick               one round with a fiftieth of each workload: does it work here?
@@ -25,7 +25,7 @@ from bench.postgres.workloads import WORKLOADS
 from oncelog.tools.demo.postgres_server import open_directory
 from tools.interop import Unavailable
 
-COMMAND = "make bench-postgres"
+COMMAND = "make bench WHAT=postgres"
 LOAD_COMMAND = f"{COMMAND}, load"
 LOAD_PAGE = ROOT / "docs" / "operate" / "postgres.md"
 _ROUNDS, _QUICK_SCALE = 3, 50

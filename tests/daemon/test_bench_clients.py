@@ -1,4 +1,4 @@
-"""`make bench-clients` measures real clients: a two-thousandth of each workload, with all that need no compiler."""
+"""`make bench WHAT=clients` measures real clients: a two-thousandth of each workload, all that need no compiler."""
 
 import sys
 from pathlib import Path

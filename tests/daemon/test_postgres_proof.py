@@ -1,4 +1,4 @@
-"""The world of `make postgres-proof` with a few faults of each kind, one after the other on the same broker."""
+"""The world of `make proof WHAT=postgres` with a few faults of each kind, one after the other on the same broker."""
 
 from collections.abc import Callable, Sequence
 
@@ -25,7 +25,7 @@ FAULTS: Sequence[Fault] = (
     (takeovers.takeovers, 6),
 )
 KINDS_OF_TWO = 4
-"""The kinds of cuts that two nodes can have: the others need three, and are in `make postgres-proof`."""
+"""The kinds of cuts that two nodes can have: the others need three, and are in `make proof WHAT=postgres`."""
 
 
 @pytest.mark.slow

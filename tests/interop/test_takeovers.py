@@ -1,8 +1,8 @@
 """Clients, unmodified, through ten take-overs between two nodes over one PostgreSQL: they see waits alone.
 
-Their programs are those of `make postgres-proof` and others that print the same lines (tests/proofs/postgres): writers
-in transactions, a copier in a group that commits its offsets with them, and a follower. The leader is killed five
-times, and stopped or asked to step down in between. Kafka Streams has a program of its own.
+Their programs are those of `make proof WHAT=postgres` and others that print the same lines (tests/proofs/postgres):
+writers in transactions, a copier in a group that commits its offsets with them, and a follower. The leader is killed
+five times, and stopped or asked to step down in between. Kafka Streams has a program of its own.
 
 franz-go 1.22 reports an ErrDataLoss that is none: it moves its position past a marker, but keeps the leader epoch of
 the last record that it has returned (source.go, `processRespPartition`). Where the marker was written in a later epoch,

@@ -1,4 +1,4 @@
-"""The world of `make outbox-proof` with a few kills, so that it is held by each run of the tests; and its page."""
+"""The world of `make proof WHAT=outbox` with a few kills, so that it is held by each run of the tests; and its page."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The verdict of `make postgres-proof`: each kind of failure is one, and what is right is none."""
+"""The verdict of `make proof WHAT=postgres`: each kind of failure is one, and what is right is none."""
 
 from collections.abc import Mapping
 from contextlib import suppress

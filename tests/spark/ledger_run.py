@@ -1,4 +1,4 @@
-"""`make spark-ledger`: the ledger over a whole data set under faults, each output compared to the cent.
+"""`make proof WHAT=ledger`: the ledger over a whole data set under faults, each output compared to the cent.
 
     python -m tests.spark.ledger_run [--data completejourney|cdnow] [--write docs/spark/spark-ledger.md]
 
@@ -237,7 +237,7 @@ def report(data: str, run: Run, expected: ledger.Expected, seconds: float, seed:
     batches = ", ".join(f"{len(run.batches(query, 'commits'))} of `{query}`" for query in QUERIES)
     return "\n".join(
         [
-            f"`make spark-ledger DATA={data} SEED={seed}`, two cores, `local[2]`:",
+            f"`make proof WHAT=ledger DATA={data} SEED={seed}`, two cores, `local[2]`:",
             "",
             "| | |",
             "|---|---|",
@@ -274,7 +274,7 @@ def main() -> int:
         assert sum(each[0] for each in expected.balances.values()) == cents_of_file(arguments.data, path)
     sys.stdout.write(text + "\n")
     if arguments.write is not None:
-        page = with_block(arguments.write.read_text(encoding="utf-8"), "make spark-ledger", f"{text}\n")
+        page = with_block(arguments.write.read_text(encoding="utf-8"), "make proof WHAT=ledger", f"{text}\n")
         arguments.write.write_text(page, encoding="utf-8")
     return 0
 

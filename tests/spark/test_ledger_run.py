@@ -1,4 +1,4 @@
-"""What `make spark-ledger` does over 1.47 million purchases, over a few thousand of CDNOW."""
+"""What `make proof WHAT=ledger` does over 1.47 million purchases, over a few thousand of CDNOW."""
 
 import random
 from pathlib import Path

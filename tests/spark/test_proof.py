@@ -1,4 +1,4 @@
-"""A few seeds of `make spark-proof`: our sinks lose and double nothing, and a plain one is seen to."""
+"""A few seeds of `make proof WHAT=spark`: our sinks lose and double nothing, and a plain one is seen to."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -17,7 +17,7 @@ JAVA = "Java's"
 LIBRDKAFKA = "librdkafka's"
 OWN = "oncelog's"
 CLIENTS = (LIBRDKAFKA, JAVA, OWN)
-"""The clients of `make postgres-proof`; tests/interop/test_takeovers.py runs the others."""
+"""The clients of `make proof WHAT=postgres`; tests/interop/test_takeovers.py runs the others."""
 JAVA_3 = "Java's 3.x"
 AIOKAFKA = "aiokafka's"
 FRANZ_GO = "franz-go's"

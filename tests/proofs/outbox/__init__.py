@@ -1,4 +1,4 @@
-"""`make outbox-proof`: relays of `oncelog outbox` under kill -9, and what became of each event, as a table.
+"""`make proof WHAT=outbox`: relays of `oncelog outbox` under kill -9, and what became of each event, as a table.
 
 Writers commit some 300 SQL transactions a second, and keep in the same transaction what they published (`ledger`). A
 relay is a process (`relays`). A part is one kind of fault on one carrier (`parts`, `failovers`); afterwards the topics

@@ -74,13 +74,13 @@ _TOLD_COLUMNS = ("", "carrier", "events that one side lost", "missing, doubled a
 _WRONG = ("missing", "doubled", "disordered", "rolled_back")
 _BEGINNING = """## The outbox under kills
 
-Written by `make outbox-proof` from the run's results. Four writers commit some 300 SQL transactions a second, of 1 to 4
-events, some of 200, over three topics; one in ten is rolled back, one in ten to a savepoint, some wait before their
-commit. One event in fifty has a header of 20 kB. Some must be put aside with the reason, once, and count as events: of
-a topic that is not there, or rows whose headers are none. The database is SQL_ASCII, and some headers are not UTF-8:
-`oncelog.produce` must refuse them, and they count as rolled back. Each writer keeps in a table of the same SQL
-transaction what it published. Afterwards the topics are read at read_committed, with what was put aside, and compared
-with that table, event by event; for each row of the database the events must be in the order of its commits.
+Written by `make proof WHAT=outbox` from the run's results. Four writers commit some 300 SQL transactions a second, of 1
+to 4 events, some of 200, over three topics; one in ten is rolled back, one in ten to a savepoint, some wait before
+their commit. One event in fifty has a header of 20 kB. Some must be put aside with the reason, once, and count as
+events: of a topic that is not there, or rows whose headers are none. The database is SQL_ASCII, and some headers are
+not UTF-8: `oncelog.produce` must refuse them, and they count as rolled back. Each writer keeps in a table of the same
+SQL transaction what it published. Afterwards the topics are read at read_committed, with what was put aside, and
+compared with that table, event by event; for each row of the database the events must be in the order of its commits.
 """
 
 
@@ -134,11 +134,11 @@ _REPEAT = """### Repeat it
 
 PostgreSQL comes as a wheel, or is the system's.
 
-    make outbox-proof                    # a quarter of an hour; SEED=2 for other moments
-    make outbox-proof BROKER=kafka       # Java, and ONCELOG_KAFKA_LIBS with Kafka's jars
-    make outbox-proof KILLS=1000 ARGS='--only kills --carriers wal'
-    make outbox-proof ARGS='--only round_kills round_crashes --postgres 15'
-    make outbox-proof ARGS=numbers       # what it costs, on a quiet machine
+    make proof WHAT=outbox                    # a quarter of an hour; SEED=2 for other moments
+    make proof WHAT=outbox BROKER=kafka       # Java, and ONCELOG_KAFKA_LIBS with Kafka's jars
+    make proof WHAT=outbox KILLS=1000 ARGS='--only kills --carriers wal'
+    make proof WHAT=outbox ARGS='--only round_kills round_crashes --postgres 15'
+    make proof WHAT=outbox ARGS=numbers       # what it costs, on a quiet machine
 
 A part that is run again replaces its row. The exit code is 1 if anything was missing, doubled, out of order, or rolled
 back and yet read, or if a loss was not told.

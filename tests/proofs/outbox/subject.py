@@ -1,4 +1,4 @@
-"""`make outbox-proof`, as the command runs it.
+"""`make proof WHAT=outbox`, as the command runs it.
 
 python -m tests.proofs outbox run [--broker kafka] [--only kills steps] [--carriers wal] [--kills 100] [--seed 1]
 python -m tests.proofs outbox numbers

@@ -1,4 +1,4 @@
-"""`make postgres-proof`: a broker whose records are in PostgreSQL, under real faults of both, counted.
+"""`make proof WHAT=postgres`: a broker whose records are in PostgreSQL, under real faults of both, counted.
 
 Three clients (librdkafka's, Java's and ours) are processes that write transactions, copy what they have written in
 further transactions together with their group's offsets, and follow it as a reader; each prints what it did and what it

@@ -100,7 +100,7 @@ PARTS = {
 }
 _BEGINNING = """## Records in PostgreSQL, under faults
 
-Written by `make postgres-proof` from [the newest results of each part](postgres-proof.jsonl). Three clients
+Written by `make proof WHAT=postgres` from [the newest results of each part](postgres-proof.jsonl). Three clients
 (librdkafka's, Java's and this project's) write transactions of four records, one to each of four partitions, and abort
 one in seven; each copies what it has written in further transactions together with its group's offsets, and each
 follows its topic as a reader. Afterwards the topics are read at read_committed and compared with what the clients were
@@ -136,10 +136,10 @@ ONCELOG_KAFKA_LIBS with Kafka's jars (`make interop` fetches them), and a full d
 
 <!-- not run: it takes an hour; tests/daemon/test_postgres_proof.py has a short run -->
 
-    make postgres-proof                                # an hour; SEED=2 for other moments
-    make postgres-proof KILLS=100 ARGS='--only kills --versions 18'
-    make postgres-proof ARGS='--only three --versions 18 --minutes 60'
-    make postgres-proof ARGS='--only lost --json'      # the results instead of the page
+    make proof WHAT=postgres                                # an hour; SEED=2 for other moments
+    make proof WHAT=postgres KILLS=100 ARGS='--only kills --versions 18'
+    make proof WHAT=postgres ARGS='--only three --versions 18 --minutes 60'
+    make proof WHAT=postgres ARGS='--only lost --json'      # the results instead of the page
 
 A part that is run again replaces its row. Networks that are cut need root, `ip` and `nft`. The exit
 code is 1 if anything was lost, doubled, torn, out of order, aborted and yet seen, or if a loss was not noticed; such a

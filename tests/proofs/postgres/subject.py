@@ -1,4 +1,4 @@
-"""`make postgres-proof`, as the command runs it.
+"""`make proof WHAT=postgres`, as the command runs it.
 
 python -m tests.proofs postgres [--only kills lost] [--versions 18] [--clients librdkafka's] [--kills 30] [--seed 1]
 """

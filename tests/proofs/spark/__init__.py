@@ -1,4 +1,4 @@
-"""`make spark-proof`: seeded faults on four sinks of Spark; what each sink lost, doubled and refused, as a table.
+"""`make proof WHAT=spark`: seeded faults on four sinks of Spark; what each sink lost, doubled and refused, as a table.
 
 A **seed** is one query, one sink and one fault. The query runs until the fault ends it, or through the fault; it is
 started again from its checkpoint until it has processed everything; then its topic is read at read_committed and

@@ -60,9 +60,9 @@ def page(results: Iterable[Found]) -> str:
     ours = [each for each in found if each.sink in (OURS, FORMAT)]
     bad = sum(each.is_bad for each in ours)
     lines = [
-        "Written by `make spark-proof` from the run's results. A seed is one query, one sink and one fault; afterwards "
-        "the topic is read at read_committed and compared row by row with what went in. `exactly_once` writes each "
-        "batch to a Delta table as well, which is compared as the topic is.",
+        "Written by `make proof WHAT=spark` from the run's results. A seed is one query, one sink and one fault; "
+        "afterwards the topic is read at read_committed and compared row by row with what went in. `exactly_once` "
+        "writes each batch to a Delta table as well, which is compared as the topic is.",
         "",
         f"**{len(ours)} seeds on the two sinks of oncelog: {sum(each.lost for each in ours)} rows lost, "
         f"{sum(each.doubled for each in ours)} doubled**, in {bad} seeds; {sum(each.refused for each in ours)} refused "

@@ -1,4 +1,4 @@
-"""`make spark-proof`, as the command runs it.
+"""`make proof WHAT=spark`, as the command runs it.
 
 python -m tests.proofs spark session --seeds 700 [--first 0] [--broker kafka]
 python -m tests.proofs spark kills --seeds 10        # of each sink of ours

@@ -1,7 +1,8 @@
 """The lesson of docs/start/teaching.md, as a class does it: with a browser and nothing else.
 
 Owns: every step of its exercises, and what must be seen then. Does not own: the page's words; the test of it compares
-the maps that it shows with those that were seen here, and `make console-pictures` takes its pictures at the same steps.
+the maps that it shows with those that were seen here, and `make pictures WHAT=console` takes its pictures at the
+same steps.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`make bench-clients` reports what was measured: its ratios, its order, and the steps of a record. No broker runs."""
+"""`make bench WHAT=clients` reports what was measured: ratios, order, and the steps of a record; no broker runs."""
 
 import pytest
 

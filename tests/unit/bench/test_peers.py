@@ -255,7 +255,7 @@ def test_the_block_of_one_command_is_replaced_and_nothing_else(tmp_path: Path) -
         write_block("make c", "new\n", page)
 
 
-@pytest.mark.parametrize("command", ["make bench", "make bench ARGS=--tls", "make bench-log"])
+@pytest.mark.parametrize("command", ["make bench", "make bench ARGS=--tls", "make bench WHAT=log"])
 def test_the_page_has_a_block_for_each_command(command: str, tmp_path: Path) -> None:
     copy, text = tmp_path / "page.md", PAGE.read_text(encoding="utf-8")
     copy.write_text(text, encoding="utf-8")

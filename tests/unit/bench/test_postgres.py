@@ -1,4 +1,4 @@
-"""`make bench-postgres` reports what was measured: what is counted, its tables. No broker runs."""
+"""`make bench WHAT=postgres` reports what was measured: what is counted, its tables. No broker runs."""
 
 import os
 
