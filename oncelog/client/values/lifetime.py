@@ -1,15 +1,17 @@
 """Where a client was made, the event loop that it was opened in, and whether it was closed.
 
 Owns: the line about a client that is dropped while it is open, the error of a call from elsewhere than its loop. Does
-not own: opening and closing, which the clients do. Invariants: a client that is collected open says so once, in one
-line, however many clients it is made of; a call from another loop, or from none, fails before anything is sent: what it
-waits for would happen in the client's own loop, or, where that has ended, never.
+not own: opening and closing, which the clients do. Invariants: a client that is collected open, or is open as the
+program ends, says so once, in one line, however many clients it is made of; a call from another loop, or from none,
+fails before anything is sent: what it waits for would happen in the client's own loop, or, where that has ended, never.
 """
 
 import asyncio
+import atexit
 import logging
 import sys
 import warnings
+from weakref import WeakSet
 
 from oncelog.client.values.errors import InvalidState
 
@@ -20,7 +22,7 @@ _log = logging.getLogger("oncelog.client")
 class Lifetime:
     """A part of a client, which is collected with it."""
 
-    __slots__ = ("_kind", "_made_at", "_owner", "is_open", "loop")
+    __slots__ = ("__weakref__", "_kind", "_made_at", "_owner", "is_open", "loop")
 
     def __init__(self, kind: str) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -37,10 +39,16 @@ class Lifetime:
     def open(self) -> None:
         """Note that the client is opened, in the loop that runs."""
         self.loop = asyncio.get_running_loop()
+        self.open_in_no_loop()
+
+    def open_in_no_loop(self) -> None:
+        """Note that the client is opened. It is used in no loop, or in one of its own."""
         self.is_open = True
+        _opened.add(self)
 
     def close(self) -> None:
         self.is_open = False
+        _opened.discard(self)
 
     def check_loop(self) -> None:
         """Raise InvalidState unless the client's loop runs here. One that was not opened belongs to no loop. It costs a
@@ -69,11 +77,22 @@ class Lifetime:
     def __del__(self) -> None:
         if not self.is_open or self._owner is not None:
             return
+        self.is_open = False
         file, line = self._made_at
         text = f"a {self._kind} was not closed: use it in a `with` block, or call close()"
         # Python hides ResourceWarnings unless it is asked for them, so the line is logged as well, as aiokafka does.
         _log.warning("%s:%d: %s", file, line, text)
         warnings.warn_explicit(text, ResourceWarning, file, line, source=self)
+
+
+_opened: WeakSet[Lifetime] = WeakSet()
+
+
+@atexit.register
+def _warn_at_exit() -> None:
+    """Name what is open as the program ends: a client whose loop is in the middle of a callback is never collected."""
+    for each in list(_opened):
+        each.__del__()
 
 
 def _place_of_the_program() -> tuple[str, int]:

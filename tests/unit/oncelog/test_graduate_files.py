@@ -264,6 +264,7 @@ def test_a_default_that_is_not_kafkas_and_that_clients_would_notice_goes_along()
     different = {name for name, default in ours.items() if default != (kafkas[name].default or "")}
     of_the_process = {
         "log.dir",
+        "log.initial.task.delay.ms",
         "metadata.log.max.record.bytes.between.snapshots",
         "queued.max.request.bytes",
         "socket.listen.backlog.size",
