@@ -167,10 +167,10 @@ sim: $(VENV)/.test ## prove: Simulate the log and the whole broker with faults o
 
 KAFKA_LIBS := if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi
 .PHONY: proof
-proof: ## prove: Plant faults, count what is lost, and write the page (WHAT=spark, outbox, postgres, ledger or works-with; SEED=1, BROKER=kafka, ARGS=)
-	@for what in $(or $(WHAT),$(error make proof WHAT=spark, outbox, postgres, ledger or works-with)); do $(MAKE) --no-print-directory proof.$$what; done
+proof: ## prove: Plant faults, count what is lost, and write the page (WHAT=spark, outbox, postgres, ledger, suites or works-with; SEED=1, BROKER=kafka, ARGS=)
+	@for what in $(or $(WHAT),$(error make proof WHAT=spark, outbox, postgres, ledger, suites or works-with)); do $(MAKE) --no-print-directory proof.$$what; done
 
-.PHONY: proof.spark proof.outbox proof.postgres proof.ledger proof.works-with
+.PHONY: proof.spark proof.outbox proof.postgres proof.ledger proof.suites proof.works-with
 # Faults on Spark's sinks, ours and others. A run with another FIRST or BROKER adds to the results of the one before.
 PROOF := $(BIN)/python -m tests.proofs spark
 proof.spark: $(VENV)/.demo $(VENV)/.delta $(VENV)/.test # SEEDS=660 FIRST=0: half an hour
@@ -192,6 +192,13 @@ proof.postgres: $(VENV)/.test # KILLS=30; ARGS='--only kills'
 	@$(KAFKA_LIBS); \
 	  $(BIN)/python -m tests.proofs postgres --kills $(or $(KILLS),30) --seed $(or $(SEED),1) \
 	    --write docs/operate/postgres.md $(ARGS)
+
+# Some suites look for a broker at ports that are fixed in them: root gives them a network of their own.
+ALONE := $(if $(filter 0,$(shell id -u)),unshare --net sh -c 'ip link set lo up; exec "$$@"' sh)
+proof.suites: $(VENV)/.test # STORAGE=postgres; ARGS="--only Sarama"
+	@$(BIN)/python -m tests.proofs.suites.fetched
+	@$(ALONE) $(BIN)/python -m tests.proofs suites $(if $(BROKER),--broker $(BROKER)) $(if $(STORAGE),--storage $(STORAGE)) \
+	  --write docs/compare/other-suites.md $(ARGS)
 
 # The ledger over 1.47 million purchases under faults, compared to the cent.
 proof.ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test # DATA=cdnow: fewer
@@ -248,7 +255,7 @@ release-check: $(VENV)/.release ## change: What must hold before a release: buil
 
 .PHONY: clean
 clean: ## use: Remove the virtual environment and everything generated
-	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .outbox-proof .proof .site $(VERSIONS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(ARCHIVE) dist .bench .demo .fuzz .interop .outbox-proof .proof .site .suites $(VERSIONS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(ARCHIVE)/.made $(ARCHIVE)/.made-delta: $(shell find oncelog -name '*.py') pyproject.toml | $(BIN)/python
 	@echo 'Packing what executors need (half a minute)'

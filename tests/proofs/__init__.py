@@ -7,5 +7,6 @@
     clients   programs that write transactions in several languages, and the ledger of each
 
 A subject (`postgres`, `outbox`, `spark`) is its world: what works in it, what can be done to it, and what is compared
-in the end. Its `subject` says how the command runs it; its `page` is written from the file of results and nothing else.
+in the end; that of `suites` is what other projects test in their clients. Its `subject` says how the command runs it;
+its `page` is written from the file of results and nothing else.
 """

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from tests.proofs.table import Found, Kept
 from tools.markers import with_block
 
-SUBJECTS = ("postgres", "outbox", "spark")
+SUBJECTS = ("postgres", "outbox", "spark", "suites")
 One = TypeVar("One", bound=Found)
 
 

@@ -1,0 +1,140 @@
+"""Where the suites are, and how they are fetched and built: `python -m tests.proofs.suites.fetched`.
+
+Each comes from its registry by its ordinary package manager: a Go module's zip has its tests, kafka-python's are in its
+package of sources, and librdkafka's in the sources that Confluent's package for Node brings. Nothing of them is in this
+repository: all is built in `.suites`. Go's versions are those of go/go.mod beside this file.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+from tools.interop import PLACE as INTEROP
+from tools.interop import ROOT, Unavailable, call, need
+
+PLACE = ROOT / ".suites"
+BIN = PLACE / "bin"
+GO = ROOT / "tests/proofs/suites/go"
+LIBRDKAFKA = PLACE / "librdkafka"
+SARAMA = PLACE / "sarama"
+_IN_NPM = INTEROP / "confluentjs/node_modules/@confluentinc/kafka-javascript"
+KAFKA_PYTHON = "3.0.12"
+_SERVICE = """\
+class ExternalService:
+    def __init__(self, host, port):
+        self.host, self.port = host, port
+
+    def open(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class SpawnedService:
+    pass
+"""
+"""For a broker that is there already."""
+_SEVERAL_REPLICAS = re.compile(r"(ReplicationFactor:\s+)[23]\b")
+
+
+@cache
+def go_module(module: str) -> tuple[str, Path]:
+    """Its version, and where its sources are."""
+    line = subprocess.run(
+        ["go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", module], cwd=GO, capture_output=True, text=True, check=True
+    ).stdout.split()
+    return line[0], Path(line[1])
+
+
+def build_go(program: str, package: str, *flags: str) -> None:
+    need("go")
+    call("go", "test", "-c", *flags, "-o", BIN / program, package, cwd=GO)
+
+
+def build_sarama() -> None:
+    """From a copy in which the topics of its tests have one replica."""
+    need("go")
+    _, sources = go_module("github.com/IBM/sarama")
+    if (BIN / "sarama.test").exists():
+        return
+    shutil.rmtree(SARAMA, ignore_errors=True)
+    shutil.copytree(sources, SARAMA, copy_function=shutil.copyfile)
+    subprocess.run(["chmod", "-R", "u+w", SARAMA], check=True)  # a module's folders are read-only
+    for source in SARAMA.glob("functional*_test.go"):
+        source.write_text(_SEVERAL_REPLICAS.sub(r"\g<1>1", source.read_text()))
+    call("go", "test", "-c", "-tags=functional", "-o", BIN / "sarama.test", ".", cwd=SARAMA)
+    call("go", "build", "-o", BIN / "toxiproxy", "github.com/Shopify/toxiproxy/v2/cmd/server", cwd=GO)
+
+
+def build_librdkafka() -> None:
+    need("make", "g++")
+    if not (_IN_NPM / "deps/librdkafka/tests/test.c").exists():
+        raise Unavailable("its sources come with @confluentinc/kafka-javascript: `python tools/interop.py prepare`")
+    if not (LIBRDKAFKA / "tests/test-runner").exists():
+        shutil.rmtree(LIBRDKAFKA, ignore_errors=True)
+        shutil.copytree(_IN_NPM / "deps/librdkafka", LIBRDKAFKA, symlinks=True)
+        call("sh", "-c", "make distclean; ./configure --disable-curl --disable-zstd --disable-gssapi", cwd=LIBRDKAFKA)
+        call("make", "-j2", "libs", cwd=LIBRDKAFKA)
+        call("make", "-j2", "-C", "tests", "test-runner", cwd=LIBRDKAFKA)
+
+
+def librdkafka_version() -> str:
+    return str(json.loads((_IN_NPM / "package.json").read_text())["librdkafka"])
+
+
+def fetch_kafka_python() -> None:
+    """With two files that its tests import and its package lacks."""
+    unpack_sdist("kafka-python", KAFKA_PYTHON)
+    tests = sdist_of("kafka-python", KAFKA_PYTHON) / "test"
+    (tests / "__init__.py").touch()  # else Python's own package of this name comes first
+    (tests / "service.py").write_text(_SERVICE)
+
+
+def sdist_of(name: str, version: str) -> Path:
+    return PLACE / f"{name.replace('-', '_')}-{version}"
+
+
+def unpack_sdist(name: str, version: str) -> None:
+    if sdist_of(name, version).exists():
+        return
+    call(
+        sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", name, "-d", PLACE / "sdist",
+        f"{name}=={version}",
+    )  # fmt: skip
+    with tarfile.open(next((PLACE / "sdist").glob(f"{name.replace('-', '[-_]')}-{version}.tar.gz"))) as archive:
+        archive.extractall(PLACE, filter="data")
+
+
+BUILDS: Mapping[str, Callable[[], None]] = {
+    "franz-go": lambda: build_go("kgo.test", "github.com/twmb/franz-go/pkg/kgo"),
+    "kafka-go": lambda: build_go("kafka-go.test", "github.com/segmentio/kafka-go"),
+    "Sarama": build_sarama,
+    "librdkafka": build_librdkafka,
+    "kafka-python": fetch_kafka_python,
+}
+
+
+def main() -> int:
+    """Builds what is not there yet; a suite that cannot be built is left out of the run."""
+    for name, build in BUILDS.items():
+        try:
+            build()
+        except Unavailable as why:
+            print(f"  SKIPPED  {name}: {why}", flush=True)
+        except subprocess.CalledProcessError as error:
+            print(f"  FAILED   {name}: {' '.join(map(str, error.cmd))}\n{error.stdout}", flush=True)
+            return 1
+        else:
+            print(f"  ready    {name}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
