@@ -10,6 +10,7 @@ from tests.proofs.suites.suite import Excuse, Outcome, Reason, Suite
 from tests.proofs.table import Kept, own_version, table, today
 
 OURS = "oncelog"
+WHERE = {"files": "files", "postgres": "PostgreSQL", "takeovers": "PostgreSQL, through take-overs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def page(results: Sequence[Found], suites: Sequence[Suite]) -> str:
     for suite in suites:
         kafka = by_key.get((suite.name, "kafka", "files"))
         of_kafka = kafka.outcomes if kafka else {}
-        for storage in ("files", "postgres"):
+        for storage in WHERE:
             if (found := by_key.get((suite.name, OURS, storage))) is not None:
                 judged.append((suite, judge(found, suite, of_kafka)))
     lines = [*_sums(judged), "", *_not_passed(judged), *_not_begun(suites)]
@@ -97,15 +98,23 @@ def _row(each: Judged) -> tuple[object, ...]:
     counts = Counter(reason.value for reason in each.reasons.values() if reason is not None)
     why = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
     found = each.found
-    where = {"files": "files", "postgres": "PostgreSQL"}[found.storage]
-    return found.suite, found.version, where, each.tests, each.passed, why or "–", len(each.faults), found.date
+    return (
+        found.suite,
+        found.version,
+        WHERE[found.storage],
+        each.tests,
+        each.passed,
+        why or "–",
+        len(each.faults),
+        found.date,
+    )
 
 
 def _not_passed(judged: Sequence[tuple[Suite, Judged]]) -> Iterator[str]:
     for suite, each in judged:
         if not each.reasons:
             continue
-        yield f"### {suite.name}, {each.found.storage}"
+        yield f"### {suite.name}, records in {WHERE[each.found.storage]}"
         yield ""
         for test, reason in sorted(each.reasons.items()):
             excuse = suite.excuse_of(test)

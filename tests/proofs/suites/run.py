@@ -30,23 +30,22 @@ def found_by(suite: Suite, kind: str, storage: str, wanted: Sequence[str] = (), 
     ]
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oncelog-suites-")))
-        broker = stack.enter_context(broker_for(kind, storage, directory, suite.settings, suite.port))
+        bootstrap = stack.enter_context(broker_for(kind, storage, directory, suite.settings, suite.port))
         if suite.beside is not None:
             command, ready_at = suite.beside()
             beside = subprocess.Popen([*command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             stack.callback(beside.wait)
             stack.callback(beside.terminate)
             until(lambda: _listens(ready_at))
-        host, _, port = broker.bootstrap.rpartition(":")
-        values = {"bootstrap": broker.bootstrap, "host": host, "port": port, "directory": str(directory)}
+        host, _, port = bootstrap.rpartition(":")
+        values = {"bootstrap": bootstrap, "host": host, "port": port, "directory": str(directory)}
         environment = {name: value.format(**values) for name, value in suite.environment.items()}
         place = logs or directory
         outcomes: dict[str, Outcome] = {}
         for some in _ran(suite, tests, environment, place):
-            outcomes |= {name: outcome for name, outcome in some.items() if name in tests or not suite.batch}
-            count = len(outcomes)
+            outcomes |= some
             failed = [name for name, outcome in some.items() if outcome == "failed"]
-            say(suite.name, f"{count} of {len(tests)}" + (f", failed: {', '.join(failed)}" if failed else ""))
+            say(suite.name, f"{len(outcomes)} ended" + (f", failed: {', '.join(failed)}" if failed else ""))
     seconds = round(time.monotonic() - began_s, 1)
     return Found(suite.name, suite.version(), kind, storage, outcomes, seconds)
 
@@ -58,8 +57,8 @@ def _ran(
         left = [*tests]
         while left:
             some = _process(suite, left, environment, logs)
-            done = {test: some.get(test) for test in left if test in some} or {left[0]: "failed"}
-            yield {**some, **{test: outcome for test, outcome in done.items() if outcome is not None}}
+            done = {test: some[test] for test in left if test in some} or {left[0]: "failed"}
+            yield done
             left = [test for test in left if test not in done]
         return
     batches = [tests[first : first + suite.batch] for first in range(0, len(tests), suite.batch)]
@@ -67,7 +66,8 @@ def _ran(
         for batch, some in zip(
             batches, pool.map(lambda each: _process(suite, each, environment, logs), batches), strict=True
         ):
-            yield {test: some.get(test, "failed") for test in batch}
+            silent = [test for test in batch if not any(name.partition("::")[0] == test for name in some)]
+            yield {**some, **dict.fromkeys(silent, "failed")}
 
 
 def _process(suite: Suite, tests: Sequence[str], environment: Mapping[str, str], logs: Path) -> Mapping[str, Outcome]:
@@ -82,15 +82,17 @@ def _process(suite: Suite, tests: Sequence[str], environment: Mapping[str, str],
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        for _ in range(0, suite.timeout_s, _SAY_EVERY_S):
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_SAY_EVERY_S)
-                break
-            if suite.batch != 1:
-                say(suite.name, f"{len(suite.read(log.read_text(errors='replace')))} of {len(tests)} begun")
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # what a test has left running, too
-        process.wait()
+        try:
+            for _ in range(0, suite.timeout_s, _SAY_EVERY_S):
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_SAY_EVERY_S)
+                    break
+                if suite.batch != 1:
+                    say(suite.name, f"{len(suite.read(log.read_text(errors='replace')))} of {len(tests)} begun")
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # what a test has left running, too
+            process.wait()
     return suite.read(log.read_text(errors="replace"))
 
 

@@ -6,7 +6,8 @@ Some suites look for a broker at ports that are fixed in them: `make suites` run
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tests.proofs.runner import Subject
@@ -21,9 +22,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", nargs="*", choices=names, default=names, help="none: the page alone")
     parser.add_argument("--broker", choices=BROKERS, default=BROKERS[0])
     parser.add_argument("--storage", choices=STORAGES, default=STORAGES[0])
-    parser.add_argument("--tests", nargs="+", default=(), help="only these, and nothing is kept of the others")
+    parser.add_argument("--tests", nargs="+", default=(), help="only these: others keep their outcomes")
     parser.add_argument("--logs", type=Path, help="a directory in which to keep what the suites print")
-    parser.add_argument("--build", action="store_true", help="fetch and build them first")
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Found]:
@@ -33,7 +33,15 @@ def _run(arguments: argparse.Namespace) -> Iterator[Found]:
         if arguments.logs is not None:
             arguments.logs.mkdir(parents=True, exist_ok=True)
         found = found_by(suite, arguments.broker, arguments.storage, arguments.tests, arguments.logs)
+        if arguments.tests:
+            found = _with_others(found, KEPT.read(arguments.results))
         yield found
+
+
+def _with_others(found: Found, kept: Sequence[Found]) -> Found:
+    """With the outcomes of an earlier run for the tests that were not run now."""
+    before = [each.outcomes for each in kept if KEPT.key(each) == KEPT.key(found)]
+    return replace(found, outcomes={**(before[0] if before else {}), **found.outcomes})
 
 
 SUBJECT = Subject(

@@ -82,7 +82,7 @@ _LIBRDKAFKA_LINE = re.compile(r"\|\s*(\d{4}_\w+)\s*\|\s*(PASSED|FAILED|SKIPPED)"
 def read_librdkafka(output: str) -> dict[str, Outcome]:
     """Reads the table at the end of its test runner."""
     plain = re.sub(r"\033\[[0-9;]*m", "", output)
-    return {name: word.lower() for name, word in _LIBRDKAFKA_LINE.findall(plain)}  # type: ignore[misc]
+    return {name: word.lower() for name, word in _LIBRDKAFKA_LINE.findall(plain)}
 
 
 _PYTEST_LINE = re.compile(r"^(\S+::.+?) (PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)", re.MULTILINE)
