@@ -76,7 +76,8 @@ def _taken_over(server: Postgres, directory: Path, settings: Sequence[str]) -> I
 
     def ask(statement: str) -> Any:
         with psycopg.connect(server.dsn, autocommit=True) as connection:
-            row = connection.execute(f"set search_path = oncelog; {statement}".encode()).fetchone()
+            connection.execute("set search_path = oncelog")
+            row = connection.execute(statement.encode()).fetchone()
         return None if row is None else row[0]
 
     nodes, ended = Nodes(ask), threading.Event()

@@ -65,15 +65,17 @@ _LIBRDKAFKA_TEST = re.compile(r"^ +_TEST\((\d{4}_\w+),\s*([^,)]+)", re.MULTILINE
 
 
 def _librdkafka_tests() -> list[str]:
-    """All but those that need no broker, or are manual."""
+    """All but those that need no broker, or are manual; one of each number, since a number is what can be asked for."""
     found = _LIBRDKAFKA_TEST.findall((LIBRDKAFKA / "tests/test.c").read_text())
-    return [name for name, flags in found if "TEST_F_LOCAL" not in flags and "TEST_F_MANUAL" not in flags]
+    names = [name for name, flags in found if "TEST_F_LOCAL" not in flags and "TEST_F_MANUAL" not in flags]
+    return [*{name[:4]: name for name in reversed(names)}.values()][::-1]
 
 
 def _librdkafka_command(tests: Sequence[str]) -> list[str]:
     script = (
+        'export RDKAFKA_TEST_CONF="$PLACE/test.conf.$$"; '
         'printf "metadata.broker.list=%s\\ntest.timeout.multiplier=3\\n" "$BROKERS" >"$RDKAFKA_TEST_CONF"; '
-        f"TESTS={tests[0]} exec ./test-runner -p1 -K"
+        f"TESTS={tests[0][:4]} exec ./test-runner -p1 -K"
     )
     return ["sh", "-c", script]
 
@@ -150,7 +152,7 @@ SUITES = (
         read_librdkafka,
         {
             "BROKERS": "{bootstrap}",
-            "RDKAFKA_TEST_CONF": "{directory}/test.conf",
+            "PLACE": "{directory}",
             "TEST_KAFKA_VERSION": "4.3.0",
             "LD_LIBRARY_PATH": "../src:../src-cpp",
             "TEST_LEVEL": "2",
@@ -161,10 +163,18 @@ SUITES = (
             "auto.create.topics.enable=true",
             "num.partitions=4",
             "group.share.min.record.lock.duration.ms=1000",
+            *_RIGHTS,
         ),
         batch=1,
         at_once=6,
-        timeout_s=300,
+        timeout_s=900,
+        excuses=(
+            Excuse("0052_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
+            Excuse("0077_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
+            Excuse(
+                "0171_*", Reason.OWN_MACHINERY, "It wants zstd, which is left out of the library as it is built here."
+            ),
+        ),
     ),
     Suite(
         "kafka-python",
