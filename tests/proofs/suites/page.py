@@ -10,7 +10,7 @@ from tests.proofs.suites.suite import Excuse, Outcome, Reason, Suite
 from tests.proofs.table import Kept, own_version, table, today
 
 OURS = "oncelog"
-WHERE = {"files": "files", "postgres": "PostgreSQL", "takeovers": "PostgreSQL, through take-overs"}
+WHERE = {"files": "files", "postgres": "PostgreSQL"}
 
 
 @dataclass(frozen=True, slots=True)
