@@ -171,6 +171,8 @@ SUITES = (
         excuses=(
             Excuse("0052_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
             Excuse("0077_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
+            Excuse("0115_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
+            Excuse("0119_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
             Excuse(
                 "0171_*", Reason.OWN_MACHINERY, "It wants zstd, which is left out of the library as it is built here."
             ),
