@@ -97,6 +97,7 @@ OF_OTHER_TARGETS = (
     "tests/integration/",
     "tests/interop/",
     "tests/proofs/spark/",
+    "tests/proofs/suites/",
     "tests/spark/",
     "tests/support/foreign/interop.py",
     "tests/support/spark/cluster.py",

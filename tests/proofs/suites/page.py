@@ -67,6 +67,8 @@ def judge(found: Found, suite: Suite, of_kafka: Mapping[str, Outcome]) -> Judged
             reasons[test] = excuse.reason
         elif outcome == "skipped":
             reasons[test] = Reason.SKIPS_ITSELF
+        elif outcome == "late":
+            reasons[test] = Reason.LATE
         else:
             reasons[test] = Reason.ON_KAFKA_TOO if of_kafka.get(test) == "failed" else None
     return Judged(found, reasons, sum(outcome == "passed" for outcome in found.outcomes.values()))

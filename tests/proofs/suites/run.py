@@ -56,21 +56,24 @@ def _ran(
     if not suite.batch:
         left = [*tests]
         while left:
-            some = _process(suite, left, environment, logs)
+            some, _ = _process(suite, left, environment, logs)
             done = {test: some[test] for test in left if test in some} or {left[0]: "failed"}
             yield done
             left = [test for test in left if test not in done]
         return
     batches = [tests[first : first + suite.batch] for first in range(0, len(tests), suite.batch)]
     with ThreadPoolExecutor(suite.at_once) as pool:
-        for batch, some in zip(
+        for batch, (some, is_late) in zip(
             batches, pool.map(lambda each: _process(suite, each, environment, logs), batches), strict=True
         ):
             silent = [test for test in batch if not any(name.partition("::")[0] == test for name in some)]
-            yield {**some, **dict.fromkeys(silent, "failed")}
+            yield {**some, **dict.fromkeys(silent, "late" if is_late else "failed")}
 
 
-def _process(suite: Suite, tests: Sequence[str], environment: Mapping[str, str], logs: Path) -> Mapping[str, Outcome]:
+def _process(
+    suite: Suite, tests: Sequence[str], environment: Mapping[str, str], logs: Path
+) -> tuple[Mapping[str, Outcome], bool]:
+    """Returns the outcomes, and whether it was ended because its time was over."""
     log = logs / f"{suite.name.partition(' ')[0]}-{tests[0].replace('/', '_')[-60:]}.log"
     with log.open("w") as out:
         process = subprocess.Popen(
@@ -89,11 +92,12 @@ def _process(suite: Suite, tests: Sequence[str], environment: Mapping[str, str],
                     break
                 if suite.batch != 1:
                     say(suite.name, f"{len(suite.read(log.read_text(errors='replace')))} of {len(tests)} begun")
+            is_late = process.poll() is None
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # what a test has left running, too
             process.wait()
-    return suite.read(log.read_text(errors="replace"))
+    return suite.read(log.read_text(errors="replace")), is_late
 
 
 def _listens(port: int) -> bool:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-Outcome = Literal["passed", "failed", "skipped"]
+Outcome = Literal["passed", "failed", "skipped", "late"]
 
 
 class Reason(Enum):
@@ -21,6 +21,7 @@ class Reason(Enum):
     ON_KAFKA_TOO = "fails on Apache Kafka 4.3, too"
     DECIDED = "a decided difference"
     SKIPS_ITSELF = "skips itself"
+    LATE = "not ended in the time of the run"
 
 
 @dataclass(frozen=True, slots=True)

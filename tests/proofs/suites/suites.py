@@ -169,6 +169,7 @@ SUITES = (
         at_once=6,
         timeout_s=900,
         excuses=(
+            Excuse("0103_*", Reason.SEVERAL_BROKERS, "It makes topics of three replicas."),
             Excuse("0052_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
             Excuse("0077_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
             Excuse("0115_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
