@@ -89,7 +89,7 @@ def page(results: Sequence[Found], suites: Sequence[Suite]) -> str:
 
 
 def _sums(judged: Sequence[tuple[Suite, Judged]]) -> Iterator[str]:
-    titles = ("suite", "version", "records in", "tests", "passed", "not passed, by reason", "faults", "run on")
+    titles = ("suite", "version", "records in", "tests", "passed", "not passed, by reason", "no reason yet", "run on")
     yield from table(titles, (_row(each) for _, each in judged), numbers=(3, 4, 6))
     tests, passed = sum(each.tests for _, each in judged), sum(each.passed for _, each in judged)
     yield ""

@@ -172,6 +172,7 @@ SUITES = (
             Excuse("0103_*", Reason.SEVERAL_BROKERS, "It makes topics of three replicas."),
             Excuse("0052_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
             Excuse("0077_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
+            Excuse("0109_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
             Excuse("0115_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
             Excuse("0119_*", Reason.OWN_MACHINERY, "It runs Kafka's scripts."),
             Excuse(
