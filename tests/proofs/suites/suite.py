@@ -57,7 +57,6 @@ class Suite:
     """The command of a program that has to run beside it, and the port at which it listens when it is ready."""
     batch: int = 0
     """So many tests in one process; 0: all, and again from the test behind one that ended the process."""
-    at_once: int = 1
     timeout_s: int = 240
     """Of one process."""
     excuses: Sequence[Excuse] = field(default=())

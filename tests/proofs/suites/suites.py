@@ -166,7 +166,6 @@ SUITES = (
             *_RIGHTS,
         ),
         batch=1,
-        at_once=6,
         timeout_s=900,
         excuses=(
             Excuse("0103_*", Reason.SEVERAL_BROKERS, "It makes topics of three replicas."),
