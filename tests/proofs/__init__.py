@@ -1,4 +1,4 @@
-"""Proofs: a subject under real faults, counted, as a page. `make proof WHAT=postgres`, `outbox-proof`, `spark-proof`.
+"""Proofs: a subject under real faults, counted, as a page. `make proof WHAT=postgres`, `outbox`, `spark`, `suites`.
 
     runner    the command: runs parts of a subject, keeps what each finds, writes the page
     table     the file of results, a line of JSON for each part, and the tables of a page

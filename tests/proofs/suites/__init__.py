@@ -1,4 +1,4 @@
-"""`make suites-proof`: the tests that other projects have of their own clients, run against this broker, counted.
+"""`make proof WHAT=suites`: the tests that other projects have of their own clients, run against this broker, counted.
 
     suite     what a suite is to the runner, and how the output of each kind of test runner is read
     suites    the table of suites: how each is run, with which settings, and which tests cannot pass, with their reasons
