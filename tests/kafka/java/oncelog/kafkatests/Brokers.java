@@ -2,64 +2,87 @@ package oncelog.kafkatests;
 
 import kafka.network.SocketServer;
 import kafka.server.BrokerServer;
+import kafka.server.ControllerServer;
 import kafka.server.KafkaConfig;
 
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.controller.Controller;
+import org.apache.kafka.controller.ResultOrError;
 import org.apache.kafka.metadata.BrokerState;
+import org.apache.kafka.metadata.KRaftMetadataCache;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.ApiError;
 
 import org.mockito.Mockito;
-import org.mockito.stubbing.Answer;
+import org.mockito.invocation.InvocationOnMock;
 
+import java.util.Collection;
+import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 
-/** Makes Kafka's broker object of a node: what a process shows from outside answers, all else is out of reach. */
+/** Makes Kafka's objects of a node: what a process shows from outside answers, all else is out of reach. */
 public final class Brokers {
     private Brokers() { }
 
-    public static BrokerServer of(Node node, Map<String, Object> configs, String clusterId) {
-        SocketServer sockets = Mockito.mock(SocketServer.class, answering(node, call ->
-            call.equals("boundPort") ? Found.PORT : Found.NOTHING, null, null));
-        return Mockito.mock(BrokerServer.class, answering(node, call -> switch (call) {
-            case "boundPort" -> Found.PORT;
-            case "config" -> Found.CONFIG;
-            case "socketServer" -> Found.SOCKETS;
-            case "clusterId" -> Found.CLUSTER;
-            case "startup" -> Found.START;
-            case "shutdown" -> Found.STOP;
-            case "isShutdown" -> Found.IS_STOPPED;
-            case "brokerState" -> Found.STATE;
-            case "awaitShutdown" -> Found.WAIT;
-            default -> Found.NOTHING;
-        }, new Shown(configs, clusterId), sockets));
-    }
-
-    private enum Found { PORT, CONFIG, SOCKETS, CLUSTER, START, STOP, IS_STOPPED, STATE, WAIT, NOTHING }
-
-    private record Shown(Map<String, Object> configs, String clusterId) { }
-
-    private interface Names {
-        Found find(String call);
-    }
-
-    private static Answer<Object> answering(Node node, Names names, Shown shown, SocketServer sockets) {
-        return call -> {
-            String name = call.getMethod().getName();
-            switch (names.find(name)) {
-                case PORT: return node.port(((ListenerName) call.getArgument(0)).value());
-                case CONFIG: return new KafkaConfig(shown.configs(), false);
-                case SOCKETS: return sockets;
-                case CLUSTER: return shown.clusterId();
-                case START: node.start(); return null;
-                case STOP: node.stop(); return null;
-                case IS_STOPPED: return !node.isRunning();
-                case STATE: return node.isRunning() ? BrokerState.RUNNING : BrokerState.NOT_RUNNING;
-                case WAIT: return null;
-                default:
-                    if (name.equals("toString")) {
-                        return "oncelog " + node.id();
-                    }
-                    throw new OutOfReach(call.getMethod().getDeclaringClass().getSimpleName() + "." + name);
+    public static BrokerServer broker(Node node, KafkaConfig config) {
+        Outside outside = new Outside(node);
+        SocketServer sockets = Mockito.mock(SocketServer.class, call ->
+            call.getMethod().getName().equals("boundPort") ? port(node, call) : outOfReach(call));
+        KRaftMetadataCache metadata = Mockito.mock(KRaftMetadataCache.class, call ->
+            outside.ofMetadataCache(call.getMethod().getName(), call.getArguments()));
+        return Mockito.mock(BrokerServer.class, call -> {
+            switch (call.getMethod().getName()) {
+                case "boundPort": return port(node, call);
+                case "config": return config;
+                case "socketServer": return sockets;
+                case "metadataCache": return metadata;
+                case "clusterId": return outside.clusterId();
+                case "startup": node.start(); return null;
+                case "shutdown": node.stop(); return null;
+                case "awaitShutdown": return null;
+                case "isShutdown": return !node.isRunning();
+                case "brokerState": return node.isRunning() ? BrokerState.RUNNING : BrokerState.NOT_RUNNING;
+                default: return outOfReach(call);
             }
-        };
+        });
+    }
+
+    /** Makes a controller, which tests hand around more often than they look into it; `node` is null before one is there. */
+    public static ControllerServer controller(java.util.function.Supplier<Node> node) {
+        Controller controller = Mockito.mock(Controller.class, call -> switch (call.getMethod().getName()) {
+            case "findAllTopicIds" -> CompletableFuture.completedFuture(new Outside(node.get()).topicIds());
+            case "findTopicIds" -> CompletableFuture.completedFuture(topicIds(node.get(), call.getArgument(1)));
+            default -> outOfReach(call);
+        });
+        return Mockito.mock(ControllerServer.class, call -> switch (call.getMethod().getName()) {
+            case "controller" -> controller;
+            case "shutdown", "awaitShutdown", "startup" -> null;
+            default -> outOfReach(call);
+        });
+    }
+
+    private static Map<String, ResultOrError<Uuid>> topicIds(Node node, Collection<String> names) {
+        Map<String, Uuid> known = new Outside(node).topicIds();
+        Map<String, ResultOrError<Uuid>> found = new HashMap<>();
+        for (String each : names) {
+            found.put(each, known.containsKey(each) ? ResultOrError.of(known.get(each))
+                : ResultOrError.of(new ApiError(Errors.UNKNOWN_TOPIC_OR_PARTITION)));
+        }
+        return found;
+    }
+
+    private static Object port(Node node, InvocationOnMock call) {
+        return node.port(((ListenerName) call.getArgument(0)).value());
+    }
+
+    private static Object outOfReach(InvocationOnMock call) {
+        String name = call.getMethod().getName();
+        String owner = call.getMethod().getDeclaringClass().getSimpleName();
+        if (name.equals("toString")) {
+            return "oncelog, as " + owner;
+        }
+        throw new OutOfReach(owner + "." + name);
     }
 }

@@ -1,13 +1,20 @@
 package oncelog.kafkatests;
 
+import kafka.server.KafkaConfig;
+
+import org.apache.kafka.common.config.types.Password;
 import org.apache.kafka.common.test.TestKitNode;
 import org.apache.kafka.common.test.TestKitNodes;
 
 import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.Collection;
 import java.util.HashMap;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 
 /** Makes of what a test asks of its cluster the settings of the one node that it gets. */
 public final class Cluster {
@@ -20,7 +27,7 @@ public final class Cluster {
 
     private Cluster() { }
 
-    public static Map<String, Object> configs(TestKitNodes nodes, Map<String, Object> asked) {
+    public static KafkaConfig config(TestKitNodes nodes, Map<String, Object> asked) {
         int id = nodes.brokerNodes().firstKey();
         Map<String, Object> all = new HashMap<>(asked);
         String listener = nodes.brokerListenerName().value();
@@ -40,24 +47,45 @@ public final class Cluster {
             all.putIfAbsent("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer");
             all.putIfAbsent("super.users", "User:plain-admin");
         }
-        return all;
+        return new KafkaConfig(all, false);
     }
 
-    public static Node node(TestKitNodes nodes, Map<String, Object> configs) {
-        Map<String, String> settings = new TreeMap<>();
-        configs.forEach((name, value) -> {
-            if (!NOT_PASSED.contains(name)) {
-                settings.put(name, ofOneNode(name, String.valueOf(value), nodes.brokerNodes().size()));
-            }
-        });
-        settings.put("listeners", listenersOfClients(settings.get("listeners")));
-        settings.put("listener.security.protocol.map", settings.get("listener.security.protocol.map").replace(",CONTROLLER:PLAINTEXT", ""));
+    public static Node node(TestKitNodes nodes, KafkaConfig config) {
+        int brokers = nodes.brokerNodes().size();
+        Map<String, String> settings = settings(config, brokers);
         if (nodes.brokerListenerProtocol().name.startsWith("SASL")) {
-            String name = nodes.brokerListenerName().value().toLowerCase(java.util.Locale.ROOT);
+            String name = nodes.brokerListenerName().value().toLowerCase(Locale.ROOT);
             settings.putIfAbsent("listener.name." + name + ".plain.sasl.jaas.config", LOGIN);
         }
-        int id = nodes.brokerNodes().firstKey();
-        return new Node(id, settings, Path.of(nodes.baseDirectory(), "oncelog-" + id));
+        return new Node(config.brokerId(), settings, Path.of(nodes.baseDirectory(), "oncelog-" + config.brokerId()));
+    }
+
+    /** Makes the node of a Scala test's harness, whose brokers are as many as ask for it. */
+    static Node node(KafkaConfig config, Path directory) {
+        return new Node(config.brokerId(), settings(config, 2), directory.resolve("oncelog"));
+    }
+
+    private static Map<String, String> settings(KafkaConfig config, int brokers) {
+        Map<String, String> settings = new TreeMap<>();
+        config.originals().forEach((name, value) -> {
+            if (!NOT_PASSED.contains(name)) {
+                settings.put(name, ofOneNode(name, text(value), brokers));
+            }
+        });
+        settings.put("listeners", withoutController(settings.getOrDefault("listeners", "PLAINTEXT://localhost:0")));
+        settings.computeIfPresent("advertised.listeners", (name, value) -> withoutController(value));
+        settings.computeIfPresent("listener.security.protocol.map", (name, value) -> withoutController(value));
+        return settings;
+    }
+
+    private static String text(Object value) {
+        if (value instanceof Password password) {
+            return password.value();
+        }
+        if (value instanceof Collection<?> several) {
+            return several.stream().map(Cluster::text).collect(Collectors.joining(","));
+        }
+        return value instanceof Class<?> type ? type.getName() : String.valueOf(value);
     }
 
     private static String ofOneNode(String name, String value, int brokers) {
@@ -69,13 +97,11 @@ public final class Cluster {
         return value;
     }
 
-    private static String listenersOfClients(String listeners) {
-        StringBuilder kept = new StringBuilder();
-        for (String each : listeners.split(",")) {
-            if (!each.trim().startsWith("CONTROLLER:")) {
-                kept.append(kept.length() == 0 ? "" : ",").append(each.trim().replace("://:", "://localhost:"));
-            }
-        }
-        return kept.toString();
+    private static String withoutController(String several) {
+        return Arrays.stream(several.split(","))
+            .map(String::trim)
+            .filter(each -> !each.startsWith("CONTROLLER:"))
+            .map(each -> each.replace("://:", "://localhost:"))
+            .collect(Collectors.joining(","));
     }
 }

@@ -40,8 +40,9 @@ public final class Node {
         }
         try {
             Files.createDirectories(directory);
-            while (!launch()) {
-                Files.writeString(directory.resolve("left-out"), settings.toString());
+            boolean isUp = false;
+            while (!isUp) {
+                isUp = launch();
             }
         } catch (IOException error) {
             throw new IllegalStateException(error);
@@ -125,8 +126,24 @@ public final class Node {
         return process != null && process.isAlive();
     }
 
+    boolean isIn(Path place) {
+        return directory.startsWith(place);
+    }
+
     public int id() {
         return id;
+    }
+
+    /** Returns the port where no login is needed. */
+    int plaintextPort() {
+        String protocols = settings.getOrDefault("listener.security.protocol.map", "");
+        for (String each : settings.get("listeners").split(",")) {
+            String name = each.substring(0, each.indexOf("://"));
+            if (protocols.contains(name + ":PLAINTEXT") || protocols.isEmpty() && name.equals("PLAINTEXT")) {
+                return port(name);
+            }
+        }
+        throw new OutOfReach("metadata without a login");
     }
 
     /** Returns the port of a listener, or of the first if there is none of that name. */

@@ -34,6 +34,7 @@ public final class Run implements TestExecutionListener {
         // Standard output is the tests' own; theirs goes to standard error.
         PrintStream results = System.out;
         System.setOut(System.err);
+        Harness.install();
         LauncherDiscoveryRequestBuilder request = LauncherDiscoveryRequestBuilder.request();
         for (String each : arguments) {
             request.selectors(each.contains("#") ? DiscoverySelectors.selectMethod(each) : DiscoverySelectors.selectClass(each));

@@ -3,6 +3,7 @@ package org.apache.kafka.common.test;
 import kafka.raft.KafkaRaftManager;
 import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
+import kafka.server.KafkaConfig;
 
 import oncelog.kafkatests.Brokers;
 import oncelog.kafkatests.Cluster;
@@ -20,6 +21,7 @@ import org.apache.kafka.server.common.ApiMessageAndVersion;
 import java.io.File;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.stream.Collectors;
 
 /** Stands where Kafka's test kit does, and starts one `oncelog serve` in the place of its brokers and controllers. */
 public class KafkaClusterTestKit implements AutoCloseable {
@@ -59,6 +61,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
     private final boolean deleteOnClose;
     private final Node node;
     private final BrokerServer broker;
+    private final ControllerServer controller;
     private final MockFaultHandler fatal = new MockFaultHandler("fatalFaultHandler");
     private final MockFaultHandler nonFatal = new MockFaultHandler("nonFatalFaultHandler");
 
@@ -70,11 +73,12 @@ public class KafkaClusterTestKit implements AutoCloseable {
             Notes.count("brokers made 1: " + nodes.brokerNodes().size());
         }
         OneReplica.install(nodes.brokerNodes().size());
-        Map<String, Object> configs = Cluster.configs(nodes, asked);
+        KafkaConfig config = Cluster.config(nodes, asked);
         this.nodes = nodes;
         this.deleteOnClose = deleteOnClose;
-        this.node = Cluster.node(nodes, configs);
-        this.broker = Brokers.of(node, configs, nodes.clusterId());
+        this.node = Cluster.node(nodes, config);
+        this.broker = Brokers.broker(node, config);
+        this.controller = Brokers.controller(() -> node);
     }
 
     public void format() { }
@@ -115,7 +119,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
     }
 
     public Map<Integer, ControllerServer> controllers() {
-        throw new OutOfReach("KafkaClusterTestKit.controllers");
+        return nodes.controllerNodes().keySet().stream().collect(Collectors.toMap(id -> id, id -> controller));
     }
 
     public Controller waitForActiveController() {

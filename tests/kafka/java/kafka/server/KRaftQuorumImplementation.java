@@ -1,0 +1,30 @@
+package kafka.server;
+
+import oncelog.kafkatests.Harness;
+
+import org.apache.kafka.common.utils.Time;
+
+import scala.Option;
+
+/** Stands where Kafka's does behind QuorumTestHarness, and makes one `oncelog serve` of its brokers. */
+public class KRaftQuorumImplementation implements QuorumImplementation {
+    private final Harness harness = new Harness();
+
+    public static KRaftQuorumImplementation ofOneNode() {
+        return new KRaftQuorumImplementation();
+    }
+
+    public ControllerServer controllerServer() {
+        return harness.controller;
+    }
+
+    @Override
+    public KafkaBroker createBroker(KafkaConfig config, Time time, boolean startup, Option<String> threadNamePrefix) {
+        return harness.broker(config, startup);
+    }
+
+    @Override
+    public void shutdown() {
+        harness.shutdown();
+    }
+}

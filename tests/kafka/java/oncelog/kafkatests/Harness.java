@@ -1,0 +1,114 @@
+package oncelog.kafkatests;
+
+import kafka.server.BrokerServer;
+import kafka.server.ControllerServer;
+import kafka.server.KRaftQuorumImplementation;
+import kafka.server.KafkaConfig;
+
+import net.bytebuddy.agent.ByteBuddyAgent;
+import net.bytebuddy.agent.builder.AgentBuilder;
+import net.bytebuddy.asm.Advice;
+import net.bytebuddy.implementation.bytecode.assign.Assigner;
+import net.bytebuddy.matcher.ElementMatchers;
+
+import org.apache.kafka.clients.admin.Admin;
+
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.ExecutionException;
+
+/** The cluster of a Scala test: its harness makes no controller, and all the brokers that it makes are one node. */
+public final class Harness {
+    private Node node;
+    private BrokerServer broker;
+    private int brokers;
+    public final ControllerServer controller = Brokers.controller(() -> node);
+
+    /** Changes Kafka's harness before its classes are loaded. */
+    static void install() {
+        new AgentBuilder.Default()
+            .disableClassFormatChanges()
+            .with(AgentBuilder.RedefinitionStrategy.RETRANSFORMATION)
+            .type(ElementMatchers.named("kafka.server.QuorumTestHarness"))
+            .transform((builder, type, loader, module, domain) -> builder.visit(Advice.to(NoController.class)
+                .on(ElementMatchers.named("newKRaftQuorum").and(ElementMatchers.takesArguments(2)))))
+            .type(ElementMatchers.named("kafka.utils.TestUtils$"))
+            .transform((builder, type, loader, module, domain) -> builder
+                .visit(Advice.to(Nothing.class).on(ElementMatchers.named("ensureConsistentKRaftMetadata")))
+                .visit(Advice.to(Find.class).on(ElementMatchers.namedOneOf("createOffsetsTopicWithAdmin",
+                    "createTransactionStateTopicWithAdmin"))))
+            .installOn(ByteBuddyAgent.install());
+    }
+
+    /** Starts the node that stands for all brokers, or returns it. */
+    public synchronized BrokerServer broker(KafkaConfig config, boolean startup) {
+        brokers++;
+        if (brokers > 1) {
+            Notes.count("brokers made 1");
+        }
+        OneReplica.install(brokers);
+        Path directory = Path.of(config.logDirs().get(0));
+        if (node == null || !node.isRunning() && !node.isIn(directory)) {
+            node = Cluster.node(config, directory);
+            broker = Brokers.broker(node, config);
+        }
+        if (startup) {
+            node.start();
+        }
+        return broker;
+    }
+
+    public synchronized void shutdown() {
+        if (node != null) {
+            node.stop();
+        }
+    }
+
+    public static final class NoController {
+        private NoController() { }
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static boolean enter() {
+            return true;
+        }
+
+        @Advice.OnMethodExit
+        static void exit(@Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object quorum) {
+            quorum = KRaftQuorumImplementation.ofOneNode();
+        }
+    }
+
+    public static final class Nothing {
+        private Nothing() { }
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static boolean enter() {
+            return true;
+        }
+    }
+
+    /** Makes the topic of a coordinator as clients do, by looking for the coordinator. */
+    public static void findCoordinator(Admin admin, String method) {
+        try {
+            if (method.startsWith("createOffsets")) {
+                admin.listConsumerGroupOffsets("of-nobody").all().get();
+            } else {
+                admin.describeTransactions(List.of("of-nobody")).all().get();
+            }
+        } catch (ExecutionException found) {
+            return;
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    public static final class Find {
+        private Find() { }
+
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static boolean enter(@Advice.Argument(0) Admin admin, @Advice.Origin("#m") String method) {
+            Harness.findCoordinator(admin, method);
+            return true;
+        }
+    }
+}

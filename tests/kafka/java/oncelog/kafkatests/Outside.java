@@ -1,0 +1,95 @@
+package oncelog.kafkatests;
+
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.metadata.LeaderAndIsr;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ExecutionException;
+
+/** What a client learns about a node by the protocol, where tests ask Kafka's own metadata for it. */
+final class Outside {
+    private final Node node;
+
+    Outside(Node node) {
+        this.node = node;
+    }
+
+    private interface Question<T> {
+        T ask(Admin admin) throws ExecutionException, InterruptedException;
+    }
+
+    private <T> T ask(Question<T> question) {
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", "localhost:" + node.plaintextPort()))) {
+            return question.ask(admin);
+        } catch (ExecutionException error) {
+            throw new IllegalStateException(error.getCause());
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException(error);
+        }
+    }
+
+    String clusterId() {
+        return ask(admin -> admin.describeCluster().clusterId().get());
+    }
+
+    Map<String, Uuid> topicIds() {
+        return ask(admin -> {
+            Map<String, Uuid> ids = new HashMap<>();
+            admin.listTopics().listings().get().forEach(each -> ids.put(each.name(), each.topicId()));
+            return ids;
+        });
+    }
+
+    Optional<TopicDescription> topic(String name) {
+        return ask(admin -> {
+            try {
+                return Optional.of(admin.describeTopics(List.of(name)).allTopicNames().get().get(name));
+            } catch (ExecutionException error) {
+                if (error.getCause() instanceof UnknownTopicOrPartitionException) {
+                    return Optional.empty();
+                }
+                throw error;
+            }
+        });
+    }
+
+    /** Answers a method of Kafka's MetadataCache. */
+    Object ofMetadataCache(String method, Object[] arguments) {
+        switch (method) {
+            case "numPartitions":
+                return topic((String) arguments[0]).map(found -> found.partitions().size());
+            case "getLeaderAndIsr":
+                return topic((String) arguments[0]).flatMap(found -> found.partitions().stream()
+                    .filter(each -> each.partition() == (int) arguments[1]).findFirst().map(Outside::leader));
+            case "getTopicId":
+                return topicIds().getOrDefault((String) arguments[0], Uuid.ZERO_UUID);
+            case "getTopicName":
+                return topicIds().entrySet().stream().filter(each -> each.getValue().equals(arguments[0])).map(Map.Entry::getKey).findFirst();
+            case "topicNamesToIds":
+                return topicIds();
+            case "getAllTopics":
+                return topicIds().keySet();
+            case "contains":
+                return arguments[0] instanceof TopicPartition partition
+                    ? topic(partition.topic()).filter(found -> partition.partition() < found.partitions().size()).isPresent()
+                    : topic((String) arguments[0]).isPresent();
+            case "hasAliveBroker":
+                return node.isRunning() && node.id() == (int) arguments[0];
+            default:
+                throw new OutOfReach("MetadataCache." + method);
+        }
+    }
+
+    private static LeaderAndIsr leader(TopicPartitionInfo partition) {
+        return new LeaderAndIsr(partition.leader().id(), List.of(partition.leader().id()));
+    }
+}
