@@ -155,42 +155,43 @@ def _check_client_header(header: BatchHeader) -> None:
 
 
 def _check_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs) -> None:
+    is_late = header.max_timestamp > wall_ms + config.message_timestamp_after_max_ms
+    if is_late or _is_early(header.base_timestamp, header.base_timestamp, config, wall_ms):
+        body = batch[HEADER_SIZE:]
+        try:
+            if header.compression_type:
+                from oncelog.protocol.records.compression import beginning
+
+                body = memoryview(beginning(header.compression_type, body))
+        except (KafkaError, ProtocolError):
+            body = memoryview(b"")  # the batch is rejected anyway
+        raise _out_of_range(body, header, config, wall_ms)
+
+
+def _is_early(base_timestamp: int, timestamp: int, config: LogConfig, wall_ms: WallMs) -> bool:
+    return base_timestamp != _NO_TIMESTAMP and timestamp < wall_ms - config.message_timestamp_before_max_ms
+
+
+def _out_of_range(body: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs) -> InvalidRecordsError:
+    """Blame the first records at fault, as far as they can be read. Bounded: rejecting a batch must stay cheap."""
+    earliest_ms = wall_ms - config.message_timestamp_before_max_ms
     latest_ms = wall_ms + config.message_timestamp_after_max_ms
-    if header.max_timestamp > latest_ms:
-        raise InvalidRecordsError(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"timestamp {header.max_timestamp} is more than {config.message_timestamp_after_max_ms} ms after {wall_ms}",
-            _later_than(batch, header, latest_ms),
-        )
-    _check_age(header.base_timestamp, header.base_timestamp, config, wall_ms)
-
-
-def _later_than(batch: memoryview, header: BatchHeader, latest_ms: int) -> tuple[tuple[int, str], ...]:
-    """The first records at fault, as far as they can be read. Bounded: rejecting a batch must stay cheap."""
-    body = batch[HEADER_SIZE:]
     blamed: list[tuple[int, str]] = []
+    position = 0
     try:
-        if header.compression_type:
-            from oncelog.protocol.records.compression import beginning
-
-            body = memoryview(beginning(header.compression_type, body))
-        position = 0
         for index in range(min(header.record_count, _MAX_BLAMED_RECORDS)):
             timestamp_delta, _, position = _check_record(body, position, len(body))
             timestamp = header.base_timestamp + timestamp_delta
-            if timestamp > latest_ms:
-                blamed.append((index, f"timestamp {timestamp} is later than {latest_ms}"))
+            if timestamp != _NO_TIMESTAMP and not earliest_ms <= timestamp <= latest_ms:
+                text = f"Timestamp {timestamp} of message with offset {index} is out of range."
+                blamed.append((index, f"{text} The timestamp should be within [{earliest_ms}, {latest_ms}]"))
     except (KafkaError, ProtocolError):
         pass  # the batch is rejected anyway
-    return tuple(blamed)
-
-
-def _check_age(base_timestamp: int, timestamp: int, config: LogConfig, wall_ms: WallMs) -> None:
-    if base_timestamp != _NO_TIMESTAMP and timestamp < wall_ms - config.message_timestamp_before_max_ms:
-        raise KafkaError(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"timestamp {timestamp} is more than {config.message_timestamp_before_max_ms} ms before {wall_ms}",
-        )
+    return InvalidRecordsError(
+        ErrorCode.INVALID_TIMESTAMP,
+        "One or more records have been rejected due to invalid timestamp",
+        tuple(blamed),
+    )
 
 
 def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, wall_ms: WallMs) -> None:
@@ -326,8 +327,9 @@ def _check_all(body: memoryview, header: BatchHeader, config: LogConfig, wall_ms
     _check_end(position, end, header.record_count)
     if without_key and config.is_compacted:
         raise _without_keys(without_key)
-    if not config.is_log_append_time:
-        _check_age(header.base_timestamp, header.base_timestamp + earliest_delta, config, wall_ms)
+    earliest = header.base_timestamp + earliest_delta
+    if not config.is_log_append_time and _is_early(header.base_timestamp, earliest, config, wall_ms):
+        raise _out_of_range(body, header, config, wall_ms)
 
 
 def _without_keys(indexes: list[int]) -> InvalidRecordsError:

@@ -80,6 +80,25 @@ def test_detail_10_a_partition_takes_one_good_batch_of_magic_2_and_says_what_is_
     assert [each.batch_index for each in answer.record_errors] == [1]
 
 
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize("validation", ["full", "short"])
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_timestamp_out_of_range_is_blamed_on_its_records_and_no_other(
+    side: str, validation: str, compression: str
+) -> None:
+    """A producer's future of each record has what its own record did wrong (KIP-467), whether it is too old or too
+    new."""
+    limit = {f"message_timestamp_{side}_max_ms": "1000"}
+    broker = with_topic(f"oncelog.record.validation={validation}", **limit)
+    away_ms = -2_000 if side == "before" else 2_000
+    first, second = (away_ms, 0) if side == "before" else (0, away_ms)
+    records = [Record(0, NOW_MS + first, None, b"a"), Record(1, NOW_MS + second, None, b"b")]
+    answer = produce(broker, encode_batch(records, compression=compression))
+    assert answer.error_code == E.INVALID_TIMESTAMP
+    assert answer.error_message == "One or more records have been rejected due to invalid timestamp"
+    assert [each.batch_index for each in answer.record_errors] == [0 if side == "before" else 1]
+
+
 @pytest.mark.parametrize("version", [3, 8, 11, 12, 13])
 def test_detail_11_transactional_records_without_a_transactional_id_fail_the_whole_request(version: int) -> None:
     broker = broker_with_topic()
