@@ -228,7 +228,13 @@ interop: $(VENV)/.test ## prove: Run real clients: kcat, Apache Kafka's Java too
 	@echo 'Fetching and building the clients of other languages'
 	@$(BIN)/python tools/interop.py prepare
 	@$(KAFKA_LIBS); \
-	  $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rsfE -m 'not spark and not compose and not recording' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop tests/daemon/test_{sslyze,dashboard_evaluated}.py $(ARGS)
+	  $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rsfE -m 'not spark and not compose and not recording' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop tests/kafka tests/daemon/test_{sslyze,dashboard_evaluated}.py $(ARGS)
+
+# A class that is run again replaces its row.
+.PHONY: kafka-tests
+kafka-tests: $(VENV)/.test ## prove: Run Apache Kafka's own tests against the broker, to docs/compare/kafkas-own-tests.md (hours; ONLY='kafka.server.*')
+	@$(BIN)/python -c 'from tools import interop; interop.prepare_java(); interop.prepare_kafkas_tests()'
+	@$(BIN)/python -m tests.kafka run $(foreach each,$(ONLY),'$(each)')
 
 .PHONY: docs
 docs: $(VENV)/.docs ## use: Build the site of docs/ into .site/, strictly: every link, every page in the nav (ARGS=serve shows it on a port)

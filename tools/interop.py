@@ -153,6 +153,7 @@ def prepare() -> int:
     PLACE.mkdir(exist_ok=True)
     steps: tuple[tuple[str, Callable[[], str]], ...] = (
         ("Apache Kafka (Java)", prepare_java),
+        ("Apache Kafka's own tests (Java)", prepare_kafkas_tests),
         ("Kafka Connect, MirrorMaker 2 (Java)", prepare_connect),
         ("Flink (Java)", prepare_flink),
         ("franz-go, Sarama, kafka-go (Go)", prepare_go),
@@ -193,6 +194,18 @@ def prepare_java() -> str:
         jars = f"{PLACE}/kafka/*:{PLACE}/kafka-tests/*"
         call("javac", "-Xlint:all,-processing,-classfile", "-cp", jars, "-d", classes, *sources)
     return jar_version("kafka-clients")
+
+
+def prepare_kafkas_tests() -> str:
+    """Kafka's test jars and JUnit by Maven, and our stand-in for its test cluster compiled against them."""
+    need("java", "javac", "mvn")
+    jars = PLACE / "kafkas-tests"
+    fetch_jars(ROOT / "tests" / "kafka" / "pom.xml", jars)
+    sources = sorted((ROOT / "tests" / "kafka" / "java").rglob("*.java"))
+    class_path = f"{jars}/*:{PLACE}/kafka/*"
+    # Libraries of Kafka's refer to annotations that are not among the jars.
+    call("javac", "-Xlint:all,-processing,-classfile", "-cp", class_path, "-d", PLACE / "kafkas-tests-java", *sources)
+    return jar_version("kafka-test-common-runtime", "kafkas-tests")
 
 
 def prepare_connect() -> str:

@@ -82,6 +82,8 @@ final class Outside {
                 return arguments[0] instanceof TopicPartition partition
                     ? topic(partition.topic()).filter(found -> partition.partition() < found.partitions().size()).isPresent()
                     : topic((String) arguments[0]).isPresent();
+            case "getAliveBrokerNodes":
+                return ask(admin -> List.copyOf(admin.describeCluster().nodes().get()));
             case "hasAliveBroker":
                 return node.isRunning() && node.id() == (int) arguments[0];
             default:

@@ -103,7 +103,7 @@ public final class Run implements TestExecutionListener {
         List<String> lines = new ArrayList<>();
         for (Throwable each = why; each != null && lines.size() < 12; each = each.getCause()) {
             String message = String.valueOf(each.getMessage());
-            lines.add(each.getClass().getName() + ": " + message.substring(0, Math.min(message.length(), 600)));
+            lines.add(each.getClass().getName() + ": " + message.substring(0, Math.min(message.length(), 4000)));
             for (StackTraceElement frame : each.getStackTrace()) {
                 if (frame.getClassName().endsWith("Test") || frame.getClassName().contains("Test$")) {
                     lines.add("  at " + frame);

@@ -3,9 +3,12 @@ package org.apache.kafka.common.test.junit;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaBroker;
 
+import oncelog.kafkatests.Notes;
 import oncelog.kafkatests.OutOfReach;
 
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.FeatureUpdate;
+import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.consumer.GroupProtocol;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
@@ -180,6 +183,26 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
             if (!started) {
                 started = true;
                 kit().startup();
+                setFeatures();
+            }
+        }
+
+        /** Kafka's cluster is formatted with these levels; here a client asks for them. */
+        private void setFeatures() {
+            Map<String, FeatureUpdate> levels = new HashMap<>();
+            config.features().forEach((feature, level) ->
+                levels.put(feature.featureName(), new FeatureUpdate(level, FeatureUpdate.UpgradeType.SAFE_DOWNGRADE)));
+            if (levels.isEmpty()) {
+                return;
+            }
+            try (Admin admin = admin()) {
+                admin.updateFeatures(levels, new UpdateFeaturesOptions()).values().forEach((name, done) -> {
+                    try {
+                        done.get();
+                    } catch (Exception refused) {
+                        Notes.count("feature level refused: " + name + "=" + levels.get(name).maxVersionLevel());
+                    }
+                });
             }
         }
 
