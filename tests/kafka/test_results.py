@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.launch import outcomes
-from tests.kafka.page import PAGE, page
-from tests.kafka.results import NONE, read_reasons, read_results, result_of, with_reasons, write_results
+from tests.kafka.page import page
+from tests.kafka.results import NONE, read_reasons, read_results, result_of, write_results
 
 LINES = """\
 {"class": "kafka.ATest", "id": "[class:kafka.ATest]/[method:works()]", "method": "works", "status": "started", "ms": 0}
@@ -18,13 +18,6 @@ LINES = """\
 {"id": "[a]/[method:hangs()]", "method": "hangs", "status": "started", "ms": 0}
 {"id": "[a]/[meth
 """
-
-
-def test_the_page_is_what_the_results_say() -> None:
-    """The results in the repository, with the reasons of today, make the page."""
-    results = read_results()
-    assert with_reasons(results, read_reasons()) == results, "run python -m tests.kafka table"
-    assert page(results, read_reasons()) == PAGE.read_text(encoding="utf-8"), "run python -m tests.kafka table"
 
 
 def test_each_reason_has_a_sentence_and_names_a_test_once() -> None:
