@@ -139,7 +139,7 @@ class Facade(OnLoop[OpenedT]):
         finally:
             if not opened:
                 self._thread.stop()
-        self._lifetime.open_in_no_loop()
+        self._lifetime.is_open = True
         return self
 
     def __exit__(

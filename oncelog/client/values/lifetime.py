@@ -1,17 +1,16 @@
 """Where a client was made, the event loop that it was opened in, and whether it was closed.
 
 Owns: the line about a client that is dropped while it is open, the error of a call from elsewhere than its loop. Does
-not own: opening and closing, which the clients do. Invariants: a client that is collected open, or is open as the
-program ends, says so once, in one line, however many clients it is made of; a call from another loop, or from none,
-fails before anything is sent: what it waits for would happen in the client's own loop, or, where that has ended, never.
+not own: opening and closing, which the clients do. Invariants: a client that is collected open says so once, in one
+line, however many clients it is made of; a call from another loop, or from none, fails before anything is sent: what it
+waits for would happen in the client's own loop, or, where that has ended, never.
 """
 
 import asyncio
-import atexit
 import logging
 import sys
 import warnings
-from weakref import WeakSet
+import weakref
 
 from oncelog.client.values.errors import InvalidState
 
@@ -29,26 +28,21 @@ class Lifetime:
         """The loop that the client was opened in, and has to be used in."""
         self.is_open = False
         self._kind = kind
-        self._owner: Lifetime | None = None
+        self._owner: weakref.ref[Lifetime] | None = None
         self._made_at = _place_of_the_program()
 
     def belong_to(self, owner: "Lifetime") -> None:
-        """Leave it to the client that this one is a part of to be named."""
-        self._owner = owner
+        """Leave it to the client that this one is a part of to be named. That one is collected without its parts, which
+        a loop that ends in the middle of a callback keeps for ever."""
+        self._owner = weakref.ref(owner)
 
     def open(self) -> None:
         """Note that the client is opened, in the loop that runs."""
         self.loop = asyncio.get_running_loop()
-        self.open_in_no_loop()
-
-    def open_in_no_loop(self) -> None:
-        """Note that the client is opened. It is used in no loop, or in one of its own."""
         self.is_open = True
-        _opened.add(self)
 
     def close(self) -> None:
         self.is_open = False
-        _opened.discard(self)
 
     def check_loop(self) -> None:
         """Raise InvalidState unless the client's loop runs here. One that was not opened belongs to no loop. It costs a
@@ -70,29 +64,18 @@ class Lifetime:
     @property
     def _named(self) -> tuple[str, tuple[str, int]]:
         named = self
-        while named._owner is not None:
-            named = named._owner
+        while named._owner is not None and (owner := named._owner()) is not None:
+            named = owner
         return named._kind, named._made_at
 
     def __del__(self) -> None:
         if not self.is_open or self._owner is not None:
             return
-        self.is_open = False
         file, line = self._made_at
         text = f"a {self._kind} was not closed: use it in a `with` block, or call close()"
         # Python hides ResourceWarnings unless it is asked for them, so the line is logged as well, as aiokafka does.
         _log.warning("%s:%d: %s", file, line, text)
         warnings.warn_explicit(text, ResourceWarning, file, line, source=self)
-
-
-_opened: WeakSet[Lifetime] = WeakSet()
-
-
-@atexit.register
-def _warn_at_exit() -> None:
-    """Name what is open as the program ends: a client whose loop is in the middle of a callback is never collected."""
-    for each in list(_opened):
-        each.__del__()
 
 
 def _place_of_the_program() -> tuple[str, int]:
