@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.client import Consumer, Producer, ProducerFenced, TopicPartition, TransactionalSession
+from oncelog.client import Admin, Consumer, Producer, ProducerFenced, TopicPartition, TransactionalSession
 from tests.conftest import Start
 from tests.daemon.test_client_session import COUNT, fill
+from tests.support.foreign.confluent import new_topic
 from tests.support.processes.daemon import LOOKS_AT_FILES, Daemon
 
 pytestmark = LOOKS_AT_FILES
@@ -125,3 +126,19 @@ async def test_a_group_that_has_committed_nothing_continues_where_it_began(start
         await copying
     assert outcomes == [False, True]
     assert await copies(daemon) == [b"new"]
+
+
+async def test_a_reader_whose_groups_offset_is_lost_continues_where_it_began(daemon: Daemon) -> None:
+    """Not at the end of the log, to which `latest` leads a reader that has never begun."""
+    topic = new_topic(daemon)
+    source = TopicPartition(topic, 0)
+    async with Producer(daemon.bootstrap) as producer, Admin(daemon.bootstrap) as admin:
+        for number in range(COUNT):
+            await producer.send(topic, b"%d" % number)
+        await admin.alter_group_offsets(topic, {source: 3})
+        async with Consumer(bootstrap_servers=daemon.bootstrap, group_id=topic, auto_offset_reset="latest") as consumer:
+            consumer.assign([source])
+            assert await consumer.position(source) == 3
+            await admin.delete_group_offsets(topic, [source])
+            consumer._distrust_positions()
+            assert await consumer.position(source) == 3

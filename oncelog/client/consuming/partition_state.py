@@ -60,7 +60,7 @@ class PartitionState:
         self.position = -1
         """The next offset to take; -1 while unknown."""
         self.start = -1
-        """Where reading began for lack of a group's offset, or where the program moved to; -1: neither happened."""
+        """Where reading began, or where the program moved to; -1 until then."""
         self.next_fetch_offset = -1
         self.chunks: deque[Chunk] = deque()
         self.paused = False

@@ -159,6 +159,7 @@ class Positions:
                 state = states.get(topic_partition)
                 if state is not None and state.position < 0:
                     state.seek(offset.offset)
+                    state.start = offset.offset if state.start < 0 else state.start
             for state in [states[each] for each in missing if each in states]:
                 if state.position < 0 <= state.start:
                     state.seek(state.start)

@@ -373,8 +373,8 @@ class Producer(Generic[K, V]):
         coordinator had ended the transaction, for its age. Returns the new epoch; raises ProducerFenced otherwise.
 
         If the fence was the response to a commit, look whether the commit was made before you repeat what it wrote: a
-        leader that follows a lost one may not know. A new producer id says that commits of before may be lost as well,
-        as after a restore: look where the topics are that you write to, or the group."""
+        leader that follows a lost one may not know. A new producer id means that earlier commits may be lost as well,
+        as after a restore: read where the output topics end, or what the group has committed, before you continue."""
         return await self._transactions().regain_epoch()
 
     async def _make_ready(self) -> ProducerIdentity:
