@@ -355,7 +355,7 @@ def _from_file(file: Path) -> dict[str, _Setting]:
     from oncelog.broker.config.properties import PropertiesError, parse_properties
 
     try:
-        pairs = parse_properties(file.read_text(encoding="utf-8"))
+        pairs = parse_properties(file.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"cannot read the config file {file}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

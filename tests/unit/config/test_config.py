@@ -220,6 +220,15 @@ def test_an_unknown_name_in_a_file_is_a_warning_as_in_kafka(tmp_path: Path) -> N
     assert config.get_int("num.partitions") == 3
 
 
+@pytest.mark.parametrize("text", [b"\xef\xbb\xbfnum.partitions=3\n", b"num.partitions=3\r\nnode.id\\\r\n = 1\r\n"])
+def test_a_file_may_come_from_windows(tmp_path: Path, text: bytes) -> None:
+    """With a byte order mark, or with lines that end in CR LF, after a backslash too."""
+    file = tmp_path / "server.properties"
+    file.write_bytes(text)
+    config, warnings = load_config(file=file)
+    assert (config.get_int("num.partitions"), config.get_int("node.id"), warnings) == (3, 1, [])
+
+
 def test_the_command_line_over_a_file_refuses_the_same_name(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitons=5\n")
