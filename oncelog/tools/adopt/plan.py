@@ -300,7 +300,7 @@ def _adopted_state(kafka: ClusterState, first: KafkaDir, taking: _Settings) -> C
         state.features[name] = min(max(kafka.features.get(name, 0), feature.minimum), feature.maximum)
     for (kind, name), settings in kafka.configs.items():
         is_own = kind == ResourceType.BROKER and name in ("", str(first.node.node_id))
-        if is_own or kind == ResourceType.GROUP:
+        if is_own or kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
             taken = taking.take(kind, name, settings)
             if taken:
                 state.configs[kind, name] = taken
@@ -325,13 +325,11 @@ def _rows_of_state(state: ClusterState, topics: Sequence[Topic], partitions: Seq
 
 def _rows_of_settings(kafka: ClusterState, node_id: int, taking: _Settings) -> Iterator[Row]:
     nodes = [name for (kind, name) in kafka.configs if kind == ResourceType.BROKER and name not in ("", str(node_id))]
-    metrics = [name for (kind, name) in kafka.configs if kind == ResourceType.CLIENT_METRICS]
     features = sorted(set(kafka.features).difference(FEATURES))
     names = ", ".join(sorted(set(taking.left)))
     yield Row("settings not possible here", len(taking.left), Fate.LEFT, f"are left out: {names}")
     yield Row(_MIN_ISR, taking.demands, Fate.LEFT, "is left out above 1: with one replica nothing could be produced")
     yield Row("brokers with settings", len(nodes), Fate.LEFT, f"are other nodes, left out: {', '.join(sorted(nodes))}")
-    yield Row("client metrics", len(metrics), Fate.LEFT, "are left out: this broker collects none")
     yield Row("features unknown here", len(features), Fate.LEFT, f"are left out: {', '.join(features)}")
 
 

@@ -69,7 +69,7 @@ def rows_of_state(
     yield "topics", len(topics), "go along, with their ids"
     yield partitions
     yield "settings of topics", sum(len(topic.config) for topic in topics), "go along"
-    yield "settings of brokers, groups", sum(map(len, state.configs.values())), "go along"
+    yield "other settings", sum(map(len, state.configs.values())), "go along: of brokers, groups, client metrics"
     yield "partitions of groups", count_of(CONSUMER_OFFSETS), "go along: committed offsets, members"
     yield "partitions of share groups", count_of(SHARE_GROUP_STATE), "go along: acknowledged, deliveries"
     yield "partitions of transactions", count_of(TRANSACTION_STATE), "go along: open ones, prepared ones"
