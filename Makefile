@@ -137,7 +137,7 @@ format: $(VENV)/.dev ## change: Format and fix what ruff can fix
 # A page has its tables and pictures from one of these; with ARGS, most write nothing.
 .PHONY: bench
 bench: ## measure: Measure, and write what docs show of it (WHAT=peers, clients, log, testing, copy, postgres or spark; without, the first two; ARGS=--quick, --help)
-	@for what in $(or $(WHAT),peers $(if $(ARGS),,clients)); do $(MAKE) --no-print-directory bench.$$what; done
+	@for what in $(or $(WHAT),peers $(if $(ARGS),,clients)); do $(MAKE) --no-print-directory bench.$$what || exit; done
 
 .PHONY: bench.peers bench.clients bench.log bench.testing bench.copy bench.postgres bench.spark
 bench.peers: $(VENV)/.test # This broker beside others, with one client
@@ -168,7 +168,7 @@ sim: $(VENV)/.test ## prove: Simulate the log and the whole broker with faults o
 KAFKA_LIBS := if [ -d .interop/kafka ]; then export ONCELOG_KAFKA_LIBS=$${ONCELOG_KAFKA_LIBS:-$$PWD/.interop/kafka}; fi
 .PHONY: proof
 proof: ## prove: Plant faults, count what is lost, and write the page (WHAT=spark, outbox, postgres, ledger, suites or works-with; SEED=1, BROKER=kafka, ARGS=)
-	@for what in $(or $(WHAT),$(error make proof WHAT=spark, outbox, postgres, ledger, suites or works-with)); do $(MAKE) --no-print-directory proof.$$what; done
+	@for what in $(or $(WHAT),$(error make proof WHAT=spark, outbox, postgres, ledger, suites or works-with)); do $(MAKE) --no-print-directory proof.$$what || exit; done
 
 .PHONY: proof.spark proof.outbox proof.postgres proof.ledger proof.suites proof.works-with
 # Faults on Spark's sinks, ours and others. A run with another FIRST or BROKER adds to the results of the one before.
@@ -247,7 +247,7 @@ pages: $(VENV)/.test ## change: Write what pages and pictures have from the code
 
 .PHONY: pictures pictures.console pictures.dashboard
 pictures: ## change: Take the pictures of pages that need a program (WHAT=console: a Chromium; WHAT=dashboard: a Prometheus, which `make interop` fetches)
-	@for what in $(or $(WHAT),console dashboard); do $(MAKE) --no-print-directory pictures.$$what; done
+	@for what in $(or $(WHAT),console dashboard); do $(MAKE) --no-print-directory pictures.$$what || exit; done
 
 pictures.console: $(VENV)/.test # The console and its lesson, to docs/images
 	@$(BIN)/python -m tools.take_console_pictures
