@@ -1,4 +1,4 @@
-"""`make proof WHAT=suites`: how outputs are read, which tests speak to a broker, and when a failure is a fault of ours."""
+"""`make proof WHAT=suites`: how outputs are read, which tests speak to a broker, when a failure is a fault of ours."""
 
 from pathlib import Path
 

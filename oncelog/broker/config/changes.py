@@ -211,7 +211,7 @@ class _ClientMetricsConfig:
         raise _no_list(change)
 
     def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
-        from oncelog.broker.config.client_metrics import validate_client_metrics  # rarely ever set
+        from oncelog.broker.config.client_metrics import validate_client_metrics  # rarely set
 
         validate_client_metrics(config)
 

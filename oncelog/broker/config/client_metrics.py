@@ -1,7 +1,8 @@
 """The settings of a subscription to clients' metrics: names, bounds, patterns (KIP-714).
 
-Owns: the table, and Kafka's checks. Does not own: metrics, which this broker collects none of, like a Kafka without a
-plug-in that receives them. Patterns are RE2's, which knows all of Java's but look-around and back-references.
+Owns: the table, and Kafka's checks. Does not own: metrics; this broker collects none, like a Kafka without a plug-in
+that receives them. Patterns are RE2's, as for rights and groups: what only Java has is refused, look-around, possessive
+quantifiers and the classes of POSIX among them.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ _MATCHED = (
     "client_source_address",
     "client_source_port",
 )
-"""The names of what a pattern is about."""
+"""The properties of a client that a pattern can match."""
 
 
 def validate_client_metrics(config: Mapping[str, str]) -> None:

@@ -80,7 +80,7 @@ LOG_KEYS = (
         "log.initial.task.delay.ms",
         _LONG,
         "0",
-        "How long after a start the first check for old segments is; 0 here.",
+        "The delay of the first check for old segments after a start; 0 here.",
         0,
     ),
     ConfigKey("log.roll.hours", _INT, "168", "Default of segment.ms, in hours.", 1),
