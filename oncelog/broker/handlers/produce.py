@@ -122,12 +122,14 @@ def _append_rest(
     for topic in request.topic_data[len(responses) :]:
         name = asked_topic(context, topic)
         for data in topic.partition_data[len(partitions) :]:
+            config: LogConfig | None = None
+            is_first = False
             try:
                 is_first = _append(context, request, name, data, refusal, partitions, waits)
             except LongBatch as long:
-                is_first = yield from _append_long(
-                    context, request, name, data, refusal, partitions, waits, long.config
-                )
+                config = long.config
+            if config is not None:
+                is_first = yield from _append_long(context, request, name, data, refusal, partitions, waits, config)
             yield _FIRST_APPEND_ELEMENTS if is_first else _APPEND_ELEMENTS
         responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
         partitions = []

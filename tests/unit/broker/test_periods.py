@@ -25,6 +25,7 @@ _ALL_PARTS = ("delegation.token.secret.key=secret", "oncelog.flush.policy=os")
 """Settings with which every part of the turn has something to do."""
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("name", [name for name in PERIODS if name not in _OTHERWISE])
 def test_a_setting_that_says_how_often_is_an_interval_of_the_turn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = set()

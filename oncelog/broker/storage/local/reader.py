@@ -106,14 +106,14 @@ def replay_pieces(segments: Segments, from_offset: int, end_offset: int) -> Iter
     """Yield the batches of `iterate_batches` in pieces; run a Deferred off the event loop before the next piece."""
     offset = from_offset
     while offset < end_offset and len(segments):
+        piece: Batches | Deferred
         try:
-            batches, offset = _next_piece(segments, offset, from_offset, end_offset)
+            piece, offset = _next_piece(segments, offset, from_offset, end_offset)
+            if not piece:
+                return  # compaction removed everything up to the end
         except Deferred as deferred:
-            yield deferred
-            continue
-        if not batches:
-            return  # compaction removed everything up to the end
-        yield batches
+            piece = deferred
+        yield piece
 
 
 def _next_piece(segments: Segments, offset: int, from_offset: int, end_offset: int) -> tuple[Batches, int]:
@@ -198,10 +198,11 @@ def _times(segment: Segment, batch: memoryview, start_offset: int) -> Iterator[t
     try:
         for record in decode_records(batch, _MAX_SEARCHED_BYTES):
             yield record.offset, record.timestamp
+        return
     except ProtocolError as error:
         if not check_crc(batch):
             raise segment.damaged(header.base_offset) from error
-        yield beginning
+    yield beginning
 
 
 def find_max_timestamp(segments: Segments, start_offset: int, end_offset: int) -> tuple[int, int] | None:

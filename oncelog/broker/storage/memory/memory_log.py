@@ -311,6 +311,7 @@ def _times(batch: memoryview, from_offset: int) -> Iterator[tuple[int, int]]:
     try:
         for record in decode_records(batch, _MAX_SEARCHED_BYTES):
             yield record.offset, record.timestamp
+        return
     except ProtocolError:
         header = read_header(batch)
-        yield max(header.base_offset, from_offset), header.max_timestamp
+    yield max(header.base_offset, from_offset), header.max_timestamp

@@ -523,9 +523,12 @@ def open_store(
         taken = yield from take_lease(statements, clock, scheduler, terms, lambda seen, _: on_seen(seen))
         held = keep_lease(statements, clock, scheduler, taken, terms)
     statements, taken, lease = held.statements, held.taken, held.keeper
+    gap: JournalGap | None = None
     try:
         found = yield from find(statements, taken.epoch)
-    except JournalGap as gap:
+    except JournalGap as error:
+        gap = error
+    if gap is not None:
         confirmed = statements.renew(RenewLease(taken.epoch, terms.lease_ms))
         yield confirmed
         confirmed.result()  # Fenced, if it was read in parts before and after another leader has emptied the journal
