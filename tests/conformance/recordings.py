@@ -7,6 +7,8 @@ about transactions.
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import signature
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import structlog
@@ -41,6 +43,7 @@ from tests.conformance.transcripts import (
     produce_transcript,
     quotas_transcript,
     retention_transcript,
+    setting_names_transcript,
     share_delivery_transcript,
     share_fetch_transcript,
     share_group_transcript,
@@ -73,6 +76,13 @@ def _with_changing_level() -> VirtualBroker:
 
 def _drop(*_: object) -> Any:
     raise structlog.DropEvent
+
+
+def _started_with_a_file(*lines: str) -> VirtualBroker:
+    with TemporaryDirectory() as directory:
+        file = Path(directory, "server.properties")
+        file.write_text("\n".join(lines))
+        return VirtualBroker(file=file)
 
 
 class _Stepping(VirtualBroker):
@@ -154,6 +164,8 @@ _REMOVAL_INTERVAL = "transaction.remove.expired.transaction.cleanup.interval.ms"
 def _all() -> Sequence[Recording]:
     two_phase, names = two_phase_transcript.two_phase, two_names_transcript
     first, tokens, remains = first_metadata_transcript, tokens_transcript, id_remains_transcript
+    setting_names = setting_names_transcript
+    file_of_kafka = {"settings": setting_names.LINES, "broker": _started_with_a_file}
     return (
         _of("admin", "admin", admin_topics_transcript),
         _of("appends by version", "append_version", append_versions_transcript, features=_TRANSACTIONS_2),
@@ -258,6 +270,14 @@ def _all() -> Sequence[Recording]:
         _of_group_kinds("share offsets", share_offsets_transcript),
         _of_group_kinds("share state", share_state_transcript),
         _of_group_kinds("streams heartbeats", streams_heartbeat_transcript),
+        *(
+            _held(name, "setting_names", conversation, differences, section=name, **rest)
+            for name, conversation, differences, rest in (
+                ("client metrics", setting_names.client_metrics, setting_names.OTHER_PATTERNS, {}),
+                ("blanks", setting_names.blanks, {}, {}),
+                ("a file of Kafka", setting_names.file_of_kafka, setting_names.OTHER_IN_THE_FILE, file_of_kafka),
+            )
+        ),
         *TRANSACTIONS.values(),
     )
 
