@@ -11,10 +11,9 @@ from oncelog.client.admin.calls import ask_controller
 from oncelog.client.admin.descriptions import Acl, AclFilter
 from oncelog.client.values.errors import ConfigError, check_each, raise_for
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster
 from oncelog.protocol import acls
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import (
     create_acls_request,
     create_acls_response,
@@ -28,30 +27,9 @@ from oncelog.protocol.generated.delete_acls_request import DeleteAclsFilter, Del
 from oncelog.protocol.generated.delete_acls_response import DeleteAclsMatchingAcl
 from oncelog.protocol.generated.describe_acls_request import DescribeAclsRequest
 
-_DESCRIBE_ACLS = Api(
-    ApiKey.DESCRIBE_ACLS,
-    describe_acls_request.encode,
-    describe_acls_response.decode,
-    describe_acls_request.FLEXIBLE_FROM,
-    1,
-    3,
-)
-_CREATE_ACLS = Api(
-    ApiKey.CREATE_ACLS,
-    create_acls_request.encode,
-    create_acls_response.decode,
-    create_acls_request.FLEXIBLE_FROM,
-    1,
-    3,
-)
-_DELETE_ACLS = Api(
-    ApiKey.DELETE_ACLS,
-    delete_acls_request.encode,
-    delete_acls_response.decode,
-    delete_acls_request.FLEXIBLE_FROM,
-    1,
-    3,
-)
+_DESCRIBE_ACLS = api_of(describe_acls_request, describe_acls_response, 1, 3)
+_CREATE_ACLS = api_of(create_acls_request, create_acls_response, 1, 3)
+_DELETE_ACLS = api_of(delete_acls_request, delete_acls_response, 1, 3)
 
 
 async def create(cluster: Cluster, rules: Sequence[Acl], deadline: Deadline) -> None:

@@ -12,10 +12,9 @@ from oncelog.client.admin.descriptions import ClusterDescription, LogDirDescript
 from oncelog.client.values.errors import KafkaError, raise_for
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import API_VERSIONS, Api
+from oncelog.client.wire.apis import API_VERSIONS, api_of
 from oncelog.client.wire.cluster import Cluster
 from oncelog.client.wire.connection import SOFTWARE_NAME, SOFTWARE_VERSION
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import (
     describe_cluster_request,
@@ -30,30 +29,9 @@ from oncelog.protocol.generated.describe_cluster_request import DescribeClusterR
 from oncelog.protocol.generated.describe_log_dirs_request import DescribeLogDirsRequest
 from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
-_DESCRIBE_CLUSTER = Api(
-    ApiKey.DESCRIBE_CLUSTER,
-    describe_cluster_request.encode,
-    describe_cluster_response.decode,
-    describe_cluster_request.FLEXIBLE_FROM,
-    2,
-    2,
-)
-_DESCRIBE_LOG_DIRS = Api(
-    ApiKey.DESCRIBE_LOG_DIRS,
-    describe_log_dirs_request.encode,
-    describe_log_dirs_response.decode,
-    describe_log_dirs_request.FLEXIBLE_FROM,
-    1,
-    4,
-)
-_UPDATE_FEATURES = Api(
-    ApiKey.UPDATE_FEATURES,
-    update_features_request.encode,
-    update_features_response.decode,
-    update_features_request.FLEXIBLE_FROM,
-    0,
-    1,
-)
+_DESCRIBE_CLUSTER = api_of(describe_cluster_request, describe_cluster_response, 2, 2)
+_DESCRIBE_LOG_DIRS = api_of(describe_log_dirs_request, describe_log_dirs_response, 1, 4)
+_UPDATE_FEATURES = api_of(update_features_request, update_features_response, 0, 1)
 _DESCRIBE_FEATURES = replace(API_VERSIONS, maximum=4)
 """Earlier versions leave out features that may be off (KIP-1022); connections begin with one that all brokers have."""
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2

@@ -12,9 +12,8 @@ from oncelog.client.admin.descriptions import CONFIG_SOURCES, ConfigEntry, Confi
 from oncelog.client.values.arguments import ConfigValue, config_values
 from oncelog.client.values.errors import ConfigError, KafkaError
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import (
     describe_configs_request,
     describe_configs_response,
@@ -31,22 +30,8 @@ from oncelog.protocol.generated.incremental_alter_configs_request import (
 
 _AUTO_CREATION = "auto.create.topics.enable"
 _ASK_MS = 1_000
-_DESCRIBE_CONFIGS = Api(
-    ApiKey.DESCRIBE_CONFIGS,
-    describe_configs_request.encode,
-    describe_configs_response.decode,
-    describe_configs_request.FLEXIBLE_FROM,
-    1,
-    4,
-)
-_INCREMENTAL_ALTER_CONFIGS = Api(
-    ApiKey.INCREMENTAL_ALTER_CONFIGS,
-    incremental_alter_configs_request.encode,
-    incremental_alter_configs_response.decode,
-    incremental_alter_configs_request.FLEXIBLE_FROM,
-    0,
-    1,
-)
+_DESCRIBE_CONFIGS = api_of(describe_configs_request, describe_configs_response, 1, 4)
+_INCREMENTAL_ALTER_CONFIGS = api_of(incremental_alter_configs_request, incremental_alter_configs_response, 0, 1)
 _TOPIC_RESOURCE, _BROKER_RESOURCE, _GROUP_RESOURCE = 2, 4, 32
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 

@@ -16,10 +16,9 @@ from oncelog.client.values.arguments import known_names
 from oncelog.client.values.errors import KafkaError, raise_for
 from oncelog.client.values.records import OffsetAndMetadata, TopicPartition
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster, CoordinatorKind
 from oncelog.client.wire.group_apis import OFFSET_COMMIT
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import (
     consumer_group_describe_request,
@@ -53,46 +52,11 @@ from oncelog.protocol.generated.offset_delete_request import (
 from oncelog.protocol.generated.offset_delete_response import OffsetDeleteResponse
 from oncelog.protocol.group_states import GROUP_STATES, GROUP_TYPES
 
-_LIST = Api(
-    ApiKey.LIST_GROUPS,
-    list_groups_request.encode,
-    list_groups_response.decode,
-    list_groups_request.FLEXIBLE_FROM,
-    0,
-    5,
-)
-_DESCRIBE = Api(
-    ApiKey.DESCRIBE_GROUPS,
-    describe_groups_request.encode,
-    describe_groups_response.decode,
-    describe_groups_request.FLEXIBLE_FROM,
-    0,
-    6,
-)
-_DESCRIBE_CONSUMER = Api(
-    ApiKey.CONSUMER_GROUP_DESCRIBE,
-    consumer_group_describe_request.encode,
-    consumer_group_describe_response.decode,
-    consumer_group_describe_request.FLEXIBLE_FROM,
-    0,
-    1,
-)
-_DELETE = Api(
-    ApiKey.DELETE_GROUPS,
-    delete_groups_request.encode,
-    delete_groups_response.decode,
-    delete_groups_request.FLEXIBLE_FROM,
-    0,
-    2,
-)
-_DELETE_OFFSETS = Api(
-    ApiKey.OFFSET_DELETE,
-    offset_delete_request.encode,
-    offset_delete_response.decode,
-    offset_delete_request.FLEXIBLE_FROM,
-    0,
-    0,
-)
+_LIST = api_of(list_groups_request, list_groups_response, 0, 5)
+_DESCRIBE = api_of(describe_groups_request, describe_groups_response, 0, 6)
+_DESCRIBE_CONSUMER = api_of(consumer_group_describe_request, consumer_group_describe_response, 0, 1)
+_DELETE = api_of(delete_groups_request, delete_groups_response, 0, 2)
+_DELETE_OFFSETS = api_of(offset_delete_request, offset_delete_response, 0, 0)
 _NOT_A_CONSUMER_GROUP = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION))
 
 

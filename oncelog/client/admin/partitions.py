@@ -10,9 +10,8 @@ from oncelog.client.admin.calls import ask_controller, raise_for_topic, require_
 from oncelog.client.values.errors import ConfigError, ConnectionLost, KafkaError, RequestTimedOut, error_for
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import (
     create_partitions_request,
@@ -27,22 +26,8 @@ from oncelog.protocol.generated.delete_records_request import (
     DeleteRecordsTopic,
 )
 
-_CREATE_PARTITIONS = Api(
-    ApiKey.CREATE_PARTITIONS,
-    create_partitions_request.encode,
-    create_partitions_response.decode,
-    create_partitions_request.FLEXIBLE_FROM,
-    0,
-    3,
-)
-_DELETE_RECORDS = Api(
-    ApiKey.DELETE_RECORDS,
-    delete_records_request.encode,
-    delete_records_response.decode,
-    delete_records_request.FLEXIBLE_FROM,
-    0,
-    2,
-)
+_CREATE_PARTITIONS = api_of(create_partitions_request, create_partitions_response, 0, 3)
+_DELETE_RECORDS = api_of(delete_records_request, delete_records_response, 0, 2)
 
 
 async def create(cluster: Cluster, counts: Mapping[str, int], deadline: Deadline, *, validate_only: bool) -> None:

@@ -8,7 +8,7 @@ from oncelog.client.admin.calls import ask_controller
 from oncelog.client.admin.descriptions import QuorumDescription, QuorumReplica
 from oncelog.client.values.errors import error_for, raise_for
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import describe_quorum_request, describe_quorum_response
@@ -16,14 +16,7 @@ from oncelog.protocol.generated.describe_quorum_request import DescribeQuorumReq
 from oncelog.protocol.generated.describe_quorum_response import ReplicaState
 from oncelog.protocol.topics import METADATA_TOPIC
 
-_DESCRIBE_QUORUM = Api(
-    ApiKey.DESCRIBE_QUORUM,
-    describe_quorum_request.encode,
-    describe_quorum_response.decode,
-    describe_quorum_request.FLEXIBLE_FROM,
-    0,
-    2,
-)
+_DESCRIBE_QUORUM = api_of(describe_quorum_request, describe_quorum_response, 0, 2)
 
 
 async def describe_quorum(cluster: Cluster, deadline: Deadline) -> QuorumDescription:

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from oncelog.client.admin.calls import ask_controller
 from oncelog.client.values.errors import ConfigError, check_each, error_for, raise_for
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster
 from oncelog.client.wire.scram import HASHES, MIN_ITERATIONS, salted_password
 from oncelog.client.wire.security import ScramMechanism
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import (
     alter_client_quotas_request,
@@ -46,37 +45,13 @@ from oncelog.protocol.generated.describe_user_scram_credentials_request import (
     UserName,
 )
 
-_DESCRIBE_CLIENT_QUOTAS = Api(
-    ApiKey.DESCRIBE_CLIENT_QUOTAS,
-    describe_client_quotas_request.encode,
-    describe_client_quotas_response.decode,
-    describe_client_quotas_request.FLEXIBLE_FROM,
-    0,
-    1,
+_DESCRIBE_CLIENT_QUOTAS = api_of(describe_client_quotas_request, describe_client_quotas_response, 0, 1)
+_ALTER_CLIENT_QUOTAS = api_of(alter_client_quotas_request, alter_client_quotas_response, 0, 1)
+_DESCRIBE_USER_SCRAM_CREDENTIALS = api_of(
+    describe_user_scram_credentials_request, describe_user_scram_credentials_response, 0, 0
 )
-_ALTER_CLIENT_QUOTAS = Api(
-    ApiKey.ALTER_CLIENT_QUOTAS,
-    alter_client_quotas_request.encode,
-    alter_client_quotas_response.decode,
-    alter_client_quotas_request.FLEXIBLE_FROM,
-    0,
-    1,
-)
-_DESCRIBE_USER_SCRAM_CREDENTIALS = Api(
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-    describe_user_scram_credentials_request.encode,
-    describe_user_scram_credentials_response.decode,
-    describe_user_scram_credentials_request.FLEXIBLE_FROM,
-    0,
-    0,
-)
-_ALTER_USER_SCRAM_CREDENTIALS = Api(
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    alter_user_scram_credentials_request.encode,
-    alter_user_scram_credentials_response.decode,
-    alter_user_scram_credentials_request.FLEXIBLE_FROM,
-    0,
-    0,
+_ALTER_USER_SCRAM_CREDENTIALS = api_of(
+    alter_user_scram_credentials_request, alter_user_scram_credentials_response, 0, 0
 )
 _MECHANISMS: tuple[ScramMechanism, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 """The mechanisms in the order of their numbers in the protocol, from 1."""

@@ -12,9 +12,8 @@ from oncelog.client.admin.share_descriptions import ShareGroupDescription, Share
 from oncelog.client.values.errors import ConfigError, raise_for
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster, CoordinatorKind
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import (
     alter_share_group_offsets_request,
@@ -48,38 +47,10 @@ from oncelog.protocol.generated.describe_share_group_offsets_response import (
 from oncelog.protocol.generated.share_group_describe_request import ShareGroupDescribeRequest
 from oncelog.protocol.generated.share_group_describe_response import DescribedGroup, Member
 
-_DESCRIBE = Api(
-    ApiKey.SHARE_GROUP_DESCRIBE,
-    share_group_describe_request.encode,
-    share_group_describe_response.decode,
-    share_group_describe_request.FLEXIBLE_FROM,
-    1,
-    1,
-)
-_DESCRIBE_OFFSETS = Api(
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-    describe_share_group_offsets_request.encode,
-    describe_share_group_offsets_response.decode,
-    describe_share_group_offsets_request.FLEXIBLE_FROM,
-    0,
-    1,
-)
-_ALTER_OFFSETS = Api(
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-    alter_share_group_offsets_request.encode,
-    alter_share_group_offsets_response.decode,
-    alter_share_group_offsets_request.FLEXIBLE_FROM,
-    0,
-    0,
-)
-_DELETE_OFFSETS = Api(
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-    delete_share_group_offsets_request.encode,
-    delete_share_group_offsets_response.decode,
-    delete_share_group_offsets_request.FLEXIBLE_FROM,
-    0,
-    0,
-)
+_DESCRIBE = api_of(share_group_describe_request, share_group_describe_response, 1, 1)
+_DESCRIBE_OFFSETS = api_of(describe_share_group_offsets_request, describe_share_group_offsets_response, 0, 1)
+_ALTER_OFFSETS = api_of(alter_share_group_offsets_request, alter_share_group_offsets_response, 0, 0)
+_DELETE_OFFSETS = api_of(delete_share_group_offsets_request, delete_share_group_offsets_response, 0, 0)
 
 
 async def describe_group(cluster: Cluster, group_id: str, deadline: Deadline) -> ShareGroupDescription:

@@ -18,9 +18,8 @@ from oncelog.client.admin.streams_descriptions import (
 )
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster, CoordinatorKind
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import streams_group_describe_request, streams_group_describe_response
 from oncelog.protocol.generated.streams_group_describe_request import StreamsGroupDescribeRequest
@@ -33,14 +32,7 @@ from oncelog.protocol.generated.streams_group_describe_response import (
     TopicInfo,
 )
 
-_DESCRIBE = Api(
-    ApiKey.STREAMS_GROUP_DESCRIBE,
-    streams_group_describe_request.encode,
-    streams_group_describe_response.decode,
-    streams_group_describe_request.FLEXIBLE_FROM,
-    0,
-    0,
-)
+_DESCRIBE = api_of(streams_group_describe_request, streams_group_describe_response, 0, 0)
 
 
 async def describe_group(cluster: Cluster, group_id: str, deadline: Deadline) -> StreamsGroupDescription:

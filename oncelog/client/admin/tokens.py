@@ -14,9 +14,8 @@ from oncelog.client.admin.calls import ask_controller
 from oncelog.client.admin.descriptions import DelegationToken
 from oncelog.client.values.errors import ConfigError, check_each, raise_for
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import (
     create_delegation_token_request,
     create_delegation_token_response,
@@ -37,38 +36,10 @@ from oncelog.protocol.generated.describe_delegation_token_response import Descri
 from oncelog.protocol.generated.expire_delegation_token_request import ExpireDelegationTokenRequest
 from oncelog.protocol.generated.renew_delegation_token_request import RenewDelegationTokenRequest
 
-_CREATE_DELEGATION_TOKEN = Api(
-    ApiKey.CREATE_DELEGATION_TOKEN,
-    create_delegation_token_request.encode,
-    create_delegation_token_response.decode,
-    create_delegation_token_request.FLEXIBLE_FROM,
-    1,
-    3,
-)
-_RENEW_DELEGATION_TOKEN = Api(
-    ApiKey.RENEW_DELEGATION_TOKEN,
-    renew_delegation_token_request.encode,
-    renew_delegation_token_response.decode,
-    renew_delegation_token_request.FLEXIBLE_FROM,
-    1,
-    2,
-)
-_EXPIRE_DELEGATION_TOKEN = Api(
-    ApiKey.EXPIRE_DELEGATION_TOKEN,
-    expire_delegation_token_request.encode,
-    expire_delegation_token_response.decode,
-    expire_delegation_token_request.FLEXIBLE_FROM,
-    1,
-    2,
-)
-_DESCRIBE_DELEGATION_TOKEN = Api(
-    ApiKey.DESCRIBE_DELEGATION_TOKEN,
-    describe_delegation_token_request.encode,
-    describe_delegation_token_response.decode,
-    describe_delegation_token_request.FLEXIBLE_FROM,
-    1,
-    3,
-)
+_CREATE_DELEGATION_TOKEN = api_of(create_delegation_token_request, create_delegation_token_response, 1, 3)
+_RENEW_DELEGATION_TOKEN = api_of(renew_delegation_token_request, renew_delegation_token_response, 1, 2)
+_EXPIRE_DELEGATION_TOKEN = api_of(expire_delegation_token_request, expire_delegation_token_response, 1, 2)
+_DESCRIBE_DELEGATION_TOKEN = api_of(describe_delegation_token_request, describe_delegation_token_response, 1, 3)
 
 
 async def create(

@@ -11,9 +11,8 @@ from oncelog.client.admin.descriptions import NewTopic, PartitionDescription, To
 from oncelog.client.values.arguments import config_values
 from oncelog.client.values.errors import check_each, raise_for
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import (
     create_topics_request,
@@ -25,22 +24,8 @@ from oncelog.protocol.generated.create_topics_request import CreatableTopic, Cre
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
 from oncelog.protocol.generated.metadata_response import MetadataResponseTopic
 
-_CREATE_TOPICS = Api(
-    ApiKey.CREATE_TOPICS,
-    create_topics_request.encode,
-    create_topics_response.decode,
-    create_topics_request.FLEXIBLE_FROM,
-    2,
-    7,
-)
-_DELETE_TOPICS = Api(
-    ApiKey.DELETE_TOPICS,
-    delete_topics_request.encode,
-    delete_topics_response.decode,
-    delete_topics_request.FLEXIBLE_FROM,
-    1,
-    5,
-)
+_CREATE_TOPICS = api_of(create_topics_request, create_topics_response, 2, 7)
+_DELETE_TOPICS = api_of(delete_topics_request, delete_topics_response, 1, 5)
 
 
 async def create(cluster: Cluster, topics: Sequence[NewTopic | str], deadline: Deadline, *, exist_ok: bool) -> None:

@@ -12,9 +12,8 @@ from oncelog.client.values.arguments import known_names
 from oncelog.client.values.errors import raise_for
 from oncelog.client.values.records import TopicPartition
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster, CoordinatorKind
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import (
     describe_producers_request,
     describe_producers_response,
@@ -35,38 +34,10 @@ from oncelog.protocol.generated.write_txn_markers_request import (
 )
 from oncelog.protocol.transaction_states import STATE_NAMES
 
-_DESCRIBE_PRODUCERS = Api(
-    ApiKey.DESCRIBE_PRODUCERS,
-    describe_producers_request.encode,
-    describe_producers_response.decode,
-    describe_producers_request.FLEXIBLE_FROM,
-    0,
-    0,
-)
-_LIST_TRANSACTIONS = Api(
-    ApiKey.LIST_TRANSACTIONS,
-    list_transactions_request.encode,
-    list_transactions_response.decode,
-    list_transactions_request.FLEXIBLE_FROM,
-    0,
-    2,
-)
-_DESCRIBE_TRANSACTIONS = Api(
-    ApiKey.DESCRIBE_TRANSACTIONS,
-    describe_transactions_request.encode,
-    describe_transactions_response.decode,
-    describe_transactions_request.FLEXIBLE_FROM,
-    0,
-    0,
-)
-_WRITE_TXN_MARKERS = Api(
-    ApiKey.WRITE_TXN_MARKERS,
-    write_txn_markers_request.encode,
-    write_txn_markers_response.decode,
-    write_txn_markers_request.FLEXIBLE_FROM,
-    1,
-    1,
-)
+_DESCRIBE_PRODUCERS = api_of(describe_producers_request, describe_producers_response, 0, 0)
+_LIST_TRANSACTIONS = api_of(list_transactions_request, list_transactions_response, 0, 2)
+_DESCRIBE_TRANSACTIONS = api_of(describe_transactions_request, describe_transactions_response, 0, 0)
+_WRITE_TXN_MARKERS = api_of(write_txn_markers_request, write_txn_markers_response, 1, 1)
 OPERATORS_TIMEOUT_MS = 1
 """The transaction timeout that `fence_producer` leaves behind, by which `fencing` knows it: no producer has it, and
 the next instance sets its own."""

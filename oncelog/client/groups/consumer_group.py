@@ -19,24 +19,16 @@ from oncelog.client.groups.membership import GroupSettings, Rebalance, send_comm
 from oncelog.client.values.errors import CommitFailed, error_for
 from oncelog.client.values.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.client.values.waiting import Deadline
-from oncelog.client.wire.apis import Api
+from oncelog.client.wire.apis import api_of
 from oncelog.client.wire.cluster import Cluster
 from oncelog.client.wire.offsets import fetch_committed
-from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated import consumer_group_heartbeat_request, consumer_group_heartbeat_response
 from oncelog.protocol.generated.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
 
-_HEARTBEAT = Api(
-    ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    consumer_group_heartbeat_request.encode,
-    consumer_group_heartbeat_response.decode,
-    consumer_group_heartbeat_request.FLEXIBLE_FROM,
-    1,
-    1,
-)
+_HEARTBEAT = api_of(consumer_group_heartbeat_request, consumer_group_heartbeat_response, 1, 1)
 """The heartbeat API; in version 0 the coordinator makes the member's id, so that a lost response leaves a member
 behind."""
 _STATIC_LEAVING_EPOCH = -2

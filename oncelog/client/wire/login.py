@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from oncelog.client.values.errors import AuthenticationFailed, KafkaError
-from oncelog.client.wire.apis import Api
-from oncelog.protocol.api_keys import ApiKey
+from oncelog.client.wire.apis import Api, api_of
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated import (
     sasl_authenticate_request,
@@ -19,23 +18,9 @@ from oncelog.protocol.generated import (
     sasl_handshake_response,
 )
 
-SASL_HANDSHAKE: Api[Any, Any] = Api(
-    ApiKey.SASL_HANDSHAKE,
-    sasl_handshake_request.encode,
-    sasl_handshake_response.decode,
-    sasl_handshake_request.FLEXIBLE_FROM,
-    1,
-    1,
-)
+SASL_HANDSHAKE: Api[Any, Any] = api_of(sasl_handshake_request, sasl_handshake_response, 1, 1)
 """The handshake API; after its version 0 the tokens would come without a header, as before Kafka 1.0."""
-SASL_AUTHENTICATE: Api[Any, Any] = Api(
-    ApiKey.SASL_AUTHENTICATE,
-    sasl_authenticate_request.encode,
-    sasl_authenticate_response.decode,
-    sasl_authenticate_request.FLEXIBLE_FROM,
-    0,
-    2,
-)
+SASL_AUTHENTICATE: Api[Any, Any] = api_of(sasl_authenticate_request, sasl_authenticate_response, 0, 2)
 Send = Callable[[Api[Any, Any], Any, Callable[[Any, KafkaError | None], None]], None]
 
 

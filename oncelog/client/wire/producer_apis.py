@@ -6,8 +6,7 @@ where the broker has finalized `transaction.version` 2: each has an entry for ei
 
 from dataclasses import replace
 
-from oncelog.client.wire.apis import Api
-from oncelog.protocol.api_keys import ApiKey
+from oncelog.client.wire.apis import api_of
 from oncelog.protocol.generated import (
     add_offsets_to_txn_request,
     add_offsets_to_txn_response,
@@ -23,49 +22,14 @@ from oncelog.protocol.generated import (
     txn_offset_commit_response,
 )
 
-PRODUCE = Api(ApiKey.PRODUCE, produce_request.encode, produce_response.decode, produce_request.FLEXIBLE_FROM, 3, 12)
+PRODUCE = api_of(produce_request, produce_response, 3, 12)
 PRODUCE_V1 = replace(PRODUCE, maximum=11)
-INIT_PRODUCER_ID = Api(
-    ApiKey.INIT_PRODUCER_ID,
-    init_producer_id_request.encode,
-    init_producer_id_response.decode,
-    init_producer_id_request.FLEXIBLE_FROM,
-    0,
-    5,
-)
-INIT_TWO_PHASE_COMMIT = Api(
-    ApiKey.INIT_PRODUCER_ID,
-    init_producer_id_request.encode,
-    init_producer_id_response.decode,
-    init_producer_id_request.FLEXIBLE_FROM,
-    6,
-    6,
-)
+INIT_PRODUCER_ID = api_of(init_producer_id_request, init_producer_id_response, 0, 5)
+INIT_TWO_PHASE_COMMIT = api_of(init_producer_id_request, init_producer_id_response, 6, 6)
 """InitProducerId in a version in which no field of two-phase commit is missing, so that none is dropped (KIP-939)."""
-ADD_PARTITIONS_TO_TXN = Api(
-    ApiKey.ADD_PARTITIONS_TO_TXN,
-    add_partitions_to_txn_request.encode,
-    add_partitions_to_txn_response.decode,
-    add_partitions_to_txn_request.FLEXIBLE_FROM,
-    0,
-    3,
-)
-ADD_OFFSETS_TO_TXN = Api(
-    ApiKey.ADD_OFFSETS_TO_TXN,
-    add_offsets_to_txn_request.encode,
-    add_offsets_to_txn_response.decode,
-    add_offsets_to_txn_request.FLEXIBLE_FROM,
-    0,
-    3,
-)
-END_TXN = Api(ApiKey.END_TXN, end_txn_request.encode, end_txn_response.decode, end_txn_request.FLEXIBLE_FROM, 0, 5)
+ADD_PARTITIONS_TO_TXN = api_of(add_partitions_to_txn_request, add_partitions_to_txn_response, 0, 3)
+ADD_OFFSETS_TO_TXN = api_of(add_offsets_to_txn_request, add_offsets_to_txn_response, 0, 3)
+END_TXN = api_of(end_txn_request, end_txn_response, 0, 5)
 END_TXN_V1 = replace(END_TXN, maximum=4)
-TXN_OFFSET_COMMIT = Api(
-    ApiKey.TXN_OFFSET_COMMIT,
-    txn_offset_commit_request.encode,
-    txn_offset_commit_response.decode,
-    txn_offset_commit_request.FLEXIBLE_FROM,
-    0,
-    5,
-)
+TXN_OFFSET_COMMIT = api_of(txn_offset_commit_request, txn_offset_commit_response, 0, 5)
 TXN_OFFSET_COMMIT_V1 = replace(TXN_OFFSET_COMMIT, maximum=4)

@@ -1,7 +1,6 @@
 """The requests of a member of a share group (KIP-932). Their version 0 was early access, which no release serves."""
 
-from oncelog.client.wire.apis import Api
-from oncelog.protocol.api_keys import ApiKey
+from oncelog.client.wire.apis import api_of
 from oncelog.protocol.generated import (
     share_acknowledge_request,
     share_acknowledge_response,
@@ -11,27 +10,6 @@ from oncelog.protocol.generated import (
     share_group_heartbeat_response,
 )
 
-SHARE_GROUP_HEARTBEAT = Api(
-    ApiKey.SHARE_GROUP_HEARTBEAT,
-    share_group_heartbeat_request.encode,
-    share_group_heartbeat_response.decode,
-    share_group_heartbeat_request.FLEXIBLE_FROM,
-    1,
-    1,
-)
-SHARE_FETCH = Api(
-    ApiKey.SHARE_FETCH,
-    share_fetch_request.encode,
-    share_fetch_response.decode,
-    share_fetch_request.FLEXIBLE_FROM,
-    1,
-    2,
-)
-SHARE_ACKNOWLEDGE = Api(
-    ApiKey.SHARE_ACKNOWLEDGE,
-    share_acknowledge_request.encode,
-    share_acknowledge_response.decode,
-    share_acknowledge_request.FLEXIBLE_FROM,
-    1,
-    2,
-)
+SHARE_GROUP_HEARTBEAT = api_of(share_group_heartbeat_request, share_group_heartbeat_response, 1, 1)
+SHARE_FETCH = api_of(share_fetch_request, share_fetch_response, 1, 2)
+SHARE_ACKNOWLEDGE = api_of(share_acknowledge_request, share_acknowledge_response, 1, 2)
