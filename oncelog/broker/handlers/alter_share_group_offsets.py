@@ -11,6 +11,7 @@ from uuid import UUID
 
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.coordinator.group.share.offsets import AlterErrors, OffsetsToAlter
+from oncelog.broker.handlers.shared.modern_groups import shortened
 from oncelog.broker.handlers.shared.share_groups import serves_share_groups
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
@@ -25,8 +26,6 @@ from oncelog.protocol.generated.alter_share_group_offsets_response import (
     AlterShareGroupOffsetsResponseTopic,
 )
 from oncelog.protocol.topics import ZERO_UUID
-
-_MESSAGE_CHARACTERS = 4_000
 
 
 def handle(
@@ -82,5 +81,4 @@ def _partitions(
 
 
 def _refuse(error: KafkaError) -> AlterShareGroupOffsetsResponse:
-    # The message repeats names, and must fit into one string.
-    return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=str(error)[:_MESSAGE_CHARACTERS])
+    return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=shortened(str(error)))

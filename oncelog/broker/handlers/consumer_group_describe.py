@@ -8,16 +8,16 @@
 - Authorized operations, if requested and without an error: all of them, unless there is an authorizer (KIP-430).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.member import ConsumerMember
 from oncelog.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from oncelog.broker.handlers.shared.modern_groups import describe_each, existing_topics
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.slices import Sliced, each
-from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from oncelog.protocol.generated.consumer_group_describe_response import (
     Assignment,
@@ -28,28 +28,16 @@ from oncelog.protocol.generated.consumer_group_describe_response import (
 )
 
 _CLASSIC, _CONSUMER = 0, 1
-_MESSAGE_CHARACTERS = 4_000
 
 
 def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> Sliced[ConsumerGroupDescribeResponse]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    consumers = context.broker.groups.consumers
-    groups = []
-    for group_id in dict.fromkeys(request.group_ids):
-        yield 1
-        if not consumers.is_enabled:
-            groups.append(DescribedGroup(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id))
-            continue
-        if not group_id:
-            groups.append(DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id))
-            continue
-        described = consumers.describe(group_id)
-        yield described
-        if isinstance(described.error, KafkaError):
-            message = described.error.message[:_MESSAGE_CHARACTERS] or None
-            groups.append(DescribedGroup(error_code=described.error.code, error_message=message, group_id=group_id))
-        else:
-            groups.append((yield from _description(context, described.result(), operations)))
+    groups = yield from describe_each(
+        request.group_ids,
+        context.broker.groups.consumers,
+        lambda group: _description(context, group, operations),
+        DescribedGroup,
+    )
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
@@ -70,7 +58,6 @@ def _description(context: RequestContext, group: ConsumerGroup, operations: int)
 
 def _member(topics: Topics, group: ConsumerGroup, member: ConsumerMember) -> Member:
     said, current = member.metadata, member.current
-    has = [*current.assigned.items(), *current.pending_revocation.items()]
     return Member(
         member_id=member.member_id,
         instance_id=said.instance_id,
@@ -80,22 +67,15 @@ def _member(topics: Topics, group: ConsumerGroup, member: ConsumerMember) -> Mem
         client_host=said.client_host,
         subscribed_topic_names=said.topic_names,
         subscribed_topic_regex=said.topic_regex,
-        assignment=_assignment(topics, has),
-        target_assignment=_assignment(topics, group.target_of(member.member_id).items()),
+        assignment=_assignment(topics, current.assigned, current.pending_revocation),
+        target_assignment=_assignment(topics, group.target_of(member.member_id)),
         member_type=_CLASSIC if member.is_classic else _CONSUMER,
     )
 
 
-def _assignment(topics: Topics, partitions: Iterable[tuple[UUID, Iterable[int]]]) -> Assignment:
-    """Return the assignment, with only the topics that still exist."""
+def _assignment(topics: Topics, *held: Mapping[UUID, Iterable[int]]) -> Assignment:
     merged: dict[UUID, set[int]] = {}
-    for topic_id, numbers in partitions:
-        merged.setdefault(topic_id, set()).update(numbers)
-    found = [(topics.by_id(topic_id), sorted(numbers)) for topic_id, numbers in merged.items()]
-    return Assignment(
-        topic_partitions=[
-            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=numbers)
-            for topic, numbers in found
-            if topic is not None
-        ]
-    )
+    for partitions in held:
+        for topic_id, numbers in partitions.items():
+            merged.setdefault(topic_id, set()).update(numbers)
+    return Assignment(existing_topics(topics, merged, TopicPartitions))

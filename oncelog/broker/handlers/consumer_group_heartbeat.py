@@ -12,22 +12,23 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
 from oncelog.broker.coordinator.group.consumer.heartbeat import HeartbeatRequest
 from oncelog.broker.coordinator.group.consumer.regex import LongMatch
-from oncelog.broker.coordinator.group.engine.requests import HeartbeatResult
 from oncelog.broker.handlers.shared.matching import matching_beside
+from oncelog.broker.handlers.shared.modern_groups import heartbeat_response
 from oncelog.broker.handlers.shared.topic_filter import topic_filter
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Sliced
-from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-from oncelog.protocol.generated.consumer_group_heartbeat_response import Assignment, ConsumerGroupHeartbeatResponse
-from oncelog.protocol.generated.consumer_group_heartbeat_response import TopicPartitions as ResponseTopicPartitions
+from oncelog.protocol.generated.consumer_group_heartbeat_response import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 
 _OWN_MEMBER_ID_SINCE = 1
-_MESSAGE_CHARACTERS = 4_000
+_respond, _refuse = heartbeat_response(ConsumerGroupHeartbeatResponse, Assignment, TopicPartitions)
 
 
 def handle(
@@ -77,26 +78,3 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> Mapping[UUID, Collection[i
     for entry in request.topic_partitions:
         owned.setdefault(entry.topic_id, set()).update(entry.partitions)
     return owned
-
-
-def _respond(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(
-        member_id=result.member_id,
-        member_epoch=result.member_epoch,
-        heartbeat_interval_ms=result.heartbeat_interval_ms,
-        assignment=None if result.assignment is None else _assignment(result.assignment),
-    )
-
-
-def _assignment(partitions: TopicPartitions) -> Assignment:
-    return Assignment(
-        topic_partitions=[
-            ResponseTopicPartitions(topic_id=topic_id, partitions=sorted(numbers))
-            for topic_id, numbers in partitions.items()
-        ]
-    )
-
-
-def _refuse(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
-    # The message repeats names, and must fit into one string.
-    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message[:_MESSAGE_CHARACTERS])

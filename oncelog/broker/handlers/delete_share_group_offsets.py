@@ -11,6 +11,7 @@ from uuid import UUID
 
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.coordinator.group.share.offsets import DeleteErrors
+from oncelog.broker.handlers.shared.modern_groups import shortened
 from oncelog.broker.handlers.shared.share_groups import serves_share_groups
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
@@ -21,8 +22,6 @@ from oncelog.protocol.generated.delete_share_group_offsets_response import (
     DeleteShareGroupOffsetsResponseTopic,
 )
 from oncelog.protocol.topics import ZERO_UUID
-
-_MESSAGE_CHARACTERS = 4_000
 
 
 def handle(
@@ -55,5 +54,4 @@ def _topic_id(topics: Topics, name: str) -> UUID:
 
 
 def _refuse(error: KafkaError) -> DeleteShareGroupOffsetsResponse:
-    # The message repeats names, and must fit into one string.
-    return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=str(error)[:_MESSAGE_CHARACTERS])
+    return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=shortened(str(error)))

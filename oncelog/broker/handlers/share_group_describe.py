@@ -7,14 +7,12 @@
 """
 
 from oncelog.broker.cluster.topics import Topics
-from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions as Partitions
 from oncelog.broker.coordinator.group.share.group import ShareGroup
 from oncelog.broker.coordinator.group.share.member import ShareMember
 from oncelog.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
-from oncelog.broker.handlers.shared.share_groups import serves_share_groups
+from oncelog.broker.handlers.shared.modern_groups import describe_each, existing_topics
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.slices import Sliced, each
-from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.share_group_describe_request import ShareGroupDescribeRequest
 from oncelog.protocol.generated.share_group_describe_response import (
     Assignment,
@@ -24,27 +22,15 @@ from oncelog.protocol.generated.share_group_describe_response import (
     TopicPartitions,
 )
 
-_MESSAGE_CHARACTERS = 4_000
-
 
 def handle(context: RequestContext, request: ShareGroupDescribeRequest) -> Sliced[ShareGroupDescribeResponse]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    groups = []
-    for group_id in dict.fromkeys(request.group_ids):
-        yield 1
-        if not serves_share_groups(context):
-            groups.append(DescribedGroup(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id))
-            continue
-        if not group_id:
-            groups.append(DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id))
-            continue
-        described = context.broker.groups.shares.describe(group_id)
-        yield described
-        if isinstance(described.error, KafkaError):
-            message = described.error.message[:_MESSAGE_CHARACTERS] or None
-            groups.append(DescribedGroup(error_code=described.error.code, error_message=message, group_id=group_id))
-        else:
-            groups.append((yield from _description(context, described.result(), operations)))
+    groups = yield from describe_each(
+        request.group_ids,
+        context.broker.groups.shares,
+        lambda group: _description(context, group, operations),
+        DescribedGroup,
+    )
     return ShareGroupDescribeResponse(groups=groups)
 
 
@@ -72,17 +58,5 @@ def _member(topics: Topics, member: ShareMember) -> Member:
         client_id=said.client_id,
         client_host=said.client_host,
         subscribed_topic_names=said.topic_names,
-        assignment=_assignment(topics, member.current.assigned),
-    )
-
-
-def _assignment(topics: Topics, partitions: Partitions) -> Assignment:
-    """Return the assignment, with only the topics that still exist."""
-    found = [(topics.by_id(topic_id), sorted(numbers)) for topic_id, numbers in partitions.items()]
-    return Assignment(
-        topic_partitions=[
-            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=numbers)
-            for topic, numbers in found
-            if topic is not None
-        ]
+        assignment=Assignment(existing_topics(topics, member.current.assigned, TopicPartitions)),
     )

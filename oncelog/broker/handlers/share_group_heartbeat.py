@@ -6,21 +6,20 @@
 - UNSUPPORTED_VERSION while the finalized feature share.version is 0.
 """
 
-from oncelog.broker.coordinator.group.assignors.subscriber import TopicPartitions
-from oncelog.broker.coordinator.group.engine.requests import HeartbeatResult
 from oncelog.broker.coordinator.group.share.heartbeat import HeartbeatRequest
+from oncelog.broker.handlers.shared.modern_groups import heartbeat_response
 from oncelog.broker.handlers.shared.share_groups import is_member_id, serves_share_groups
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
-from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from oncelog.protocol.generated.share_group_heartbeat_response import (
     Assignment,
     ShareGroupHeartbeatResponse,
+    TopicPartitions,
 )
-from oncelog.protocol.generated.share_group_heartbeat_response import TopicPartitions as ResponseTopicPartitions
 
-_MESSAGE_CHARACTERS = 4_000
+_respond, _refuse = heartbeat_response(ShareGroupHeartbeatResponse, Assignment, TopicPartitions)
 
 
 def handle(context: RequestContext, request: ShareGroupHeartbeatRequest) -> Completion[ShareGroupHeartbeatResponse]:
@@ -38,26 +37,3 @@ def handle(context: RequestContext, request: ShareGroupHeartbeatRequest) -> Comp
         client_host=f"/{context.peer.host}",
     )
     return context.broker.groups.shares.heartbeat(heartbeat).map(_respond, _refuse)
-
-
-def _respond(result: HeartbeatResult) -> ShareGroupHeartbeatResponse:
-    return ShareGroupHeartbeatResponse(
-        member_id=result.member_id,
-        member_epoch=result.member_epoch,
-        heartbeat_interval_ms=result.heartbeat_interval_ms,
-        assignment=None if result.assignment is None else _assignment(result.assignment),
-    )
-
-
-def _assignment(partitions: TopicPartitions) -> Assignment:
-    return Assignment(
-        topic_partitions=[
-            ResponseTopicPartitions(topic_id=topic_id, partitions=sorted(numbers))
-            for topic_id, numbers in partitions.items()
-        ]
-    )
-
-
-def _refuse(error: KafkaError) -> ShareGroupHeartbeatResponse:
-    # The message repeats names, and must fit into one string.
-    return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message[:_MESSAGE_CHARACTERS])

@@ -18,9 +18,9 @@ from oncelog.broker.coordinator.group.streams.member import StreamsMember
 from oncelog.broker.coordinator.group.streams.topology import Subtopology as KnownSubtopology
 from oncelog.broker.coordinator.group.streams.topology import TopicInfo as KnownTopicInfo
 from oncelog.broker.handlers.shared.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from oncelog.broker.handlers.shared.modern_groups import describe_each
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.slices import Sliced, each
-from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.generated.streams_group_describe_request import StreamsGroupDescribeRequest
 from oncelog.protocol.generated.streams_group_describe_response import (
     Assignment,
@@ -35,28 +35,15 @@ from oncelog.protocol.generated.streams_group_describe_response import (
     Topology,
 )
 
-_MESSAGE_CHARACTERS = 4_000
-
 
 def handle(context: RequestContext, request: StreamsGroupDescribeRequest) -> Sliced[StreamsGroupDescribeResponse]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    streams = context.broker.groups.streams
-    groups = []
-    for group_id in dict.fromkeys(request.group_ids):
-        yield 1
-        if not streams.is_enabled:
-            groups.append(DescribedGroup(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id))
-            continue
-        if not group_id:
-            groups.append(DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id))
-            continue
-        described = streams.describe(group_id)
-        yield described
-        if isinstance(described.error, KafkaError):
-            message = described.error.message[:_MESSAGE_CHARACTERS] or None
-            groups.append(DescribedGroup(error_code=described.error.code, error_message=message, group_id=group_id))
-        else:
-            groups.append((yield from _description(described.result(), operations)))
+    groups = yield from describe_each(
+        request.group_ids,
+        context.broker.groups.streams,
+        lambda group: _description(group, operations),
+        DescribedGroup,
+    )
     return StreamsGroupDescribeResponse(groups=groups)
 
 

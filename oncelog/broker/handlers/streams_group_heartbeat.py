@@ -30,6 +30,7 @@ from oncelog.broker.coordinator.group.streams.topology import (
     make_topology,
 )
 from oncelog.broker.handlers.rights.checks import may, may_create_topic
+from oncelog.broker.handlers.shared.modern_groups import shortened
 from oncelog.broker.handlers.shared.streams_topics import named_topics
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.requests.throttling import Mutations
@@ -49,7 +50,6 @@ from oncelog.protocol.generated.streams_group_heartbeat_response import (
 )
 from oncelog.protocol.topics import INTERNAL_TOPICS
 
-_MESSAGE_CHARACTERS = 4_000
 _FAILURES_NAMED = 3
 
 
@@ -197,10 +197,7 @@ def _endpoint(each: EndpointPartitions) -> EndpointToPartitions:
 
 
 def _refuse(error: KafkaError) -> StreamsGroupHeartbeatResponse:
-    # The message repeats names, and must fit into one string.
-    return StreamsGroupHeartbeatResponse(
-        error_code=error.code, error_message=error.message[:_MESSAGE_CHARACTERS] or None
-    )
+    return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=shortened(error.message) or None)
 
 
 # --- internal topics ------------------------------------------------------------------------------------------------
@@ -215,7 +212,7 @@ def _create(context: RequestContext, missing: Sequence[InternalTopic]) -> Sliced
             if not may_create_topic(context, topic.name):
                 denied.append(topic.name)
         if denied:
-            return f"; Unauthorized to CREATE on topics {', '.join(denied)}."[:_MESSAGE_CHARACTERS]
+            return shortened(f"; Unauthorized to CREATE on topics {', '.join(denied)}.")
     mutations = Mutations(context, is_strict=True)
     partition_count = sum(topic.partition_count for topic in missing)
     failed = []
@@ -229,7 +226,7 @@ def _create(context: RequestContext, missing: Sequence[InternalTopic]) -> Sliced
     if not failed:
         return ""
     more = f" and {len(failed) - _FAILURES_NAMED} more" if len(failed) > _FAILURES_NAMED else ""
-    return f"; Creation failed: {', '.join(failed[:_FAILURES_NAMED])}{more}."[:_MESSAGE_CHARACTERS]
+    return shortened(f"; Creation failed: {', '.join(failed[:_FAILURES_NAMED])}{more}.")
 
 
 def _create_one(context: RequestContext, topic: InternalTopic, mutations: Mutations) -> None:

@@ -3,6 +3,7 @@
 Owns: what a client without Describe on a topic sees of a group that reads it. Does not own: the handlers.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from oncelog.broker.apis.descriptor import EachRow, Right, Visible
@@ -18,19 +19,18 @@ from oncelog.broker.handlers.rights.checks import (
     show_rows,
     split,
 )
+from oncelog.broker.handlers.rights.members import SOME_TOPIC_HIDDEN, assigned_topics, check_member, show_groups
 from oncelog.broker.handlers.shared.asked_topics import asked_topic
 from oncelog.broker.handlers.shared.error_places import response_with
 from oncelog.broker.requests.context import Handler, RequestContext
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.acls import AclOperation, ResourceType
-from oncelog.protocol.errors import ErrorCode
 
 _DESCRIBE = AclOperation.DESCRIBE
 _GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 _NO_OFFSET: dict[str, Any] = {"committed_offset": -1, "metadata": ""}
 _GROUP_KEY, _TRANSACTION_KEY, _SHARE_KEY = 0, 1, 2
 _SHARE_SINCE = 6
-_HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
 
 
 def enabled_group(context: RequestContext, group_id: str) -> str | None:
@@ -135,37 +135,16 @@ class Subscription:
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         if not context.broker.groups.consumers.is_enabled:
             return handle(context, request)
-        error = ErrorCode.NONE
-        if not may(context, AclOperation.READ, _GROUP, request.group_id):
-            error = DENIED[_GROUP]
-        else:
-            for name in dict.fromkeys(request.subscribed_topic_names or ()):
-                yield 1
-                if not may(context, _DESCRIBE, _TOPIC, name):
-                    error = DENIED[_TOPIC]
-        if error is ErrorCode.NONE:
-            return handle(context, request)
-        return (yield from response_with(context.api_key, request, (), error_code=error))
+        topics = dict.fromkeys(request.subscribed_topic_names or ())
+        return (yield from check_member(context, request, handle, topics))
 
 
 class Assignments:
     """ConsumerGroupDescribe: a group shows its members only with Describe on every topic that they read."""
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
-        yield 1
-        return after(handle(context, request), lambda response: context.run(_shown(context, response)))
+        return (yield from show_groups(context, request, handle, _assigned, SOME_TOPIC_HIDDEN))
 
 
-def _shown(context: RequestContext, response: Any) -> Sliced[Any]:
-    groups = []
-    for group in response.groups:
-        names: dict[str, None] = {}
-        for member in group.members:
-            for assignment in (member.assignment, member.target_assignment):
-                names.update(dict.fromkeys(partitions.topic_name for partitions in assignment.topic_partitions))
-                yield 1 + len(assignment.topic_partitions)
-        if not all(may(context, _DESCRIBE, _TOPIC, name) for name in names):
-            group = type(group)(group_id=group.group_id, error_code=DENIED[_TOPIC], error_message=_HIDDEN)
-        groups.append(group)
-        yield 1
-    return replaced(response, groups=groups)
+def _assigned(group: Any) -> Sliced[Iterable[str]]:
+    return assigned_topics(group, "assignment", "target_assignment")

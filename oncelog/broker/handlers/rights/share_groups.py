@@ -4,21 +4,20 @@ Owns: what a client without a right on a topic sees and changes of a group that 
 While share groups are not served no right is checked: the handler says so, whatever the rights.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from oncelog.broker.apis.descriptor import Right
 from oncelog.broker.handlers.rights.checks import DENIED, after, may, replaced, split
+from oncelog.broker.handlers.rights.members import SOME_TOPIC_HIDDEN, assigned_topics, check_member, show_groups
 from oncelog.broker.handlers.shared.error_places import response_module, response_with
 from oncelog.broker.handlers.shared.share_groups import is_member_id, serves_share_groups
 from oncelog.broker.requests.context import Handler, RequestContext
 from oncelog.broker.turns.slices import Sliced
 from oncelog.protocol.acls import AclOperation, ResourceType
-from oncelog.protocol.errors import ErrorCode
 
 _READ, _DESCRIBE, _DELETE = AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE
 _GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
-_HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
 _NO_TOPIC: dict[str, Any] = {"error_code": DENIED[_TOPIC], "error_message": DENIED[_TOPIC].text}
 
 
@@ -42,39 +41,20 @@ class Subscription:
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
         if not serves_share_groups(context):
             return handle(context, request)
-        error = ErrorCode.NONE
-        if not may(context, _READ, _GROUP, request.group_id):
-            error = DENIED[_GROUP]
-        elif is_member_id(request.member_id):  # another is refused first, by the handler
-            for name in dict.fromkeys(request.subscribed_topic_names or ()):
-                yield 1
-                if not may(context, _DESCRIBE, _TOPIC, name):
-                    error = DENIED[_TOPIC]
-        if error is ErrorCode.NONE:
-            return handle(context, request)
-        return (yield from response_with(context.api_key, request, (), error_code=error))
+        # Another member id is refused first, by the handler.
+        topics = dict.fromkeys(request.subscribed_topic_names or ()) if is_member_id(request.member_id) else ()
+        return (yield from check_member(context, request, handle, topics))
 
 
 class Assignments:
     """ShareGroupDescribe: a group shows its members only with Describe on every topic that they read."""
 
     def run(self, context: RequestContext, request: Any, handle: Handler) -> Sliced[Any]:
-        yield 1
-        return after(handle(context, request), lambda response: context.run(_shown(context, response)))
+        return (yield from show_groups(context, request, handle, _assigned, SOME_TOPIC_HIDDEN))
 
 
-def _shown(context: RequestContext, response: Any) -> Sliced[Any]:
-    groups = []
-    for group in response.groups:
-        names: dict[str, None] = {}
-        for member in group.members:
-            names.update(dict.fromkeys(each.topic_name for each in member.assignment.topic_partitions))
-            yield 1 + len(member.assignment.topic_partitions)
-        if not all(may(context, _DESCRIBE, _TOPIC, name) for name in names):
-            group = type(group)(group_id=group.group_id, error_code=DENIED[_TOPIC], error_message=_HIDDEN)
-        groups.append(group)
-        yield 1
-    return replaced(response, groups=groups)
+def _assigned(group: Any) -> Sliced[Iterable[str]]:
+    return assigned_topics(group, "assignment")
 
 
 class DescribedOffsets:
