@@ -1,6 +1,6 @@
 """Members of consumer groups (KIP-848) as clients play them, heartbeat by heartbeat."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -11,7 +11,6 @@ from tests.clients.group_members import GROUP, REBALANCE_TIMEOUT_MS, TOPIC, Brok
 
 ASSIGNMENT_INTERVAL_MS = 1_000
 CONSUMER_SESSION_TIMEOUT_MS = 45_000
-Owned = Mapping[UUID, Iterable[int]]
 
 
 @dataclass
@@ -53,15 +52,18 @@ class Consumer:
             "subscribed_topic_names": self.topics,
             "subscribed_topic_regex": self.regex,
             "server_assignor": self.assignor,
-            "topic_partitions": reported(self.owned),
+            **self.reported(),
         }
+
+    def reported(self) -> dict[str, Any]:
+        return {"topic_partitions": [(topic_id, sorted(numbers)) for topic_id, numbers in self.owned.items()]}
 
     def heartbeat(self, **fields: Any) -> ErrorCode:
         """Report, with what it owns if that has changed since."""
         if self.must_say_all:
             fields = {**self._everything(), **fields}
         elif self.has_news:
-            fields = {"topic_partitions": reported(self.owned), **fields}
+            fields = {**self.reported(), **fields}
         return self._hear(self.send(**fields))
 
     def leave(self, epoch: int = -1) -> ErrorCode:
@@ -83,10 +85,6 @@ class Consumer:
     def partitions(self) -> list[int]:
         """The partitions that it owns of the only topic that it reads."""
         return sorted(number for numbers in self.owned.values() for number in numbers)
-
-
-def reported(owned: Owned) -> list[tuple[UUID, list[int]]]:
-    return [(topic_id, sorted(numbers)) for topic_id, numbers in owned.items()]
 
 
 def topic_id(broker: Broker, name: str = TOPIC) -> UUID:

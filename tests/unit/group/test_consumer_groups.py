@@ -3,30 +3,17 @@
 import pytest
 
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.generated.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
-from oncelog.protocol.generated.list_groups_request import ListGroupsRequest
 from tests.clients.consumer_group_members import (
     ASSIGNMENT_INTERVAL_MS,
     CONSUMER_SESSION_TIMEOUT_MS,
     Consumer,
     described,
-    reported,
     settle,
     topic_id,
 )
-from tests.clients.group_members import GROUP, REBALANCE_TIMEOUT_MS, TOPIC, started
-from tests.fakes.broker import VirtualBroker
-
-
-def pair(broker: VirtualBroker) -> tuple[Consumer, Consumer]:
-    """Two members that share four partitions."""
-    one, two = Consumer(broker, "one"), Consumer(broker, "two")
-    one.join()
-    two.join()
-    settle(broker, one, two)
-    return one, two
+from tests.clients.group_members import TOPIC, started
 
 
 def test_a_member_alone_has_everything_at_once() -> None:
@@ -35,88 +22,6 @@ def test_a_member_alone_has_everything_at_once() -> None:
     assert one.join() is ErrorCode.NONE
     assert (one.epoch, one.partitions) == (2, [0, 1, 2, 3])
     assert described(broker).group_state == "Stable"
-
-
-def test_a_partition_is_given_only_once_its_owner_has_given_it_up() -> None:
-    broker = started()
-    one, two = Consumer(broker, "one"), Consumer(broker, "two")
-    one.join()
-    two.join()
-    assert two.partitions == []
-    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
-    two.heartbeat()
-    assert (two.epoch, two.partitions) == (3, [])
-    one.heartbeat()
-    assert (one.epoch, one.partitions) == (2, [0, 1])
-    two.heartbeat()
-    assert two.partitions == []
-    one.heartbeat()
-    assert one.epoch == 3
-    two.heartbeat()
-    assert two.partitions == [2, 3]
-    assert described(broker).group_state == "Stable"
-
-
-def test_a_member_that_does_not_give_up_in_time_is_out() -> None:
-    broker = started()
-    one, two = Consumer(broker, "one"), Consumer(broker, "two")
-    one.join()
-    two.join()
-    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
-    two.heartbeat()
-    one.heartbeat()
-    for _ in range(REBALANCE_TIMEOUT_MS // 10_000):
-        assert one.send().error_code == two.send().error_code == ErrorCode.NONE
-        broker.let_pass(10_000)
-    assert one.send().error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
-    settle(broker, two)
-    assert two.partitions == [0, 1, 2, 3]
-
-
-def test_a_silent_member_is_out_after_its_session() -> None:
-    broker = started()
-    one, two = pair(broker)
-    broker.let_pass(CONSUMER_SESSION_TIMEOUT_MS - 1)
-    two.heartbeat()
-    broker.let_pass(1)
-    assert one.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
-    settle(broker, two)
-    assert two.partitions == [0, 1, 2, 3]
-
-
-def test_a_member_that_leaves_frees_what_it_had() -> None:
-    broker = started()
-    one, two = pair(broker)
-    assert one.leave() is ErrorCode.NONE
-    assert one.last.member_epoch == -1
-    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
-    settle(broker, two)
-    assert two.partitions == [0, 1, 2, 3]
-
-
-def test_an_answer_that_was_lost_costs_nothing() -> None:
-    broker = started()
-    one, two = Consumer(broker, "one"), Consumer(broker, "two")
-    one.join()
-    two.join()
-    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
-    two.heartbeat()
-    one.heartbeat()
-    before = one.epoch
-    one.send(topic_partitions=reported(one.owned))  # it never hears of epoch 3
-    assert one.last.member_epoch == before + 1
-    assert one.heartbeat(topic_partitions=reported(one.owned)) is ErrorCode.NONE
-    assert one.epoch == before + 1
-
-
-@pytest.mark.parametrize("epoch", [1, 9])
-def test_another_epoch_than_the_own_is_fenced(epoch: int) -> None:
-    broker = started()
-    one, _ = pair(broker)
-    assert ErrorCode(one.send(member_epoch=epoch).error_code) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert one.join() is ErrorCode.NONE
-    assert len(one.partitions) == 2
 
 
 def test_a_static_member_returns_to_its_place_under_another_id() -> None:
@@ -156,21 +61,6 @@ def test_an_instance_id_that_is_in_use_is_not_given_away() -> None:
     assert other.heartbeat(member_epoch=2) is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_new_partitions_are_given_out() -> None:
-    broker = started()
-    one, two = pair(broker)
-    broker.ask(
-        CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name=TOPIC, count=6, assignments=None)], timeout_ms=1_000
-        ),
-        3,
-    )
-    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
-    settle(broker, one, two)
-    assert sorted(one.partitions + two.partitions) == list(range(6))
-    assert len(one.partitions) == len(two.partitions) == 3
-
-
 def test_a_topic_that_is_deleted_and_made_again_is_another_topic() -> None:
     broker = started()
     one = Consumer(broker)
@@ -186,18 +76,6 @@ def test_a_topic_that_is_deleted_and_made_again_is_another_topic() -> None:
     settle(broker, one)
     assert list(one.owned) == [topic_id(broker)] != [old]
     assert one.partitions == [0, 1]
-
-
-def test_a_topic_that_does_not_exist_yet_is_read_once_it_does() -> None:
-    broker = started()
-    one = Consumer(broker, topics=("later",))
-    one.join()
-    assert (one.epoch, one.partitions) == (2, [])
-    topic = CreatableTopic(name="later", num_partitions=1, replication_factor=1)
-    broker.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), 5)
-    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
-    settle(broker, one)
-    assert one.partitions == [0]
 
 
 def test_a_regular_expression_follows_the_topics() -> None:
@@ -244,44 +122,6 @@ def test_the_assignor_that_most_members_want_assigns() -> None:
     assert Consumer(broker, "four", assignor="nobody's").join() is ErrorCode.UNSUPPORTED_ASSIGNOR
 
 
-@pytest.mark.parametrize("stop", ["killed", "crashed"])
-def test_a_restart_leaves_members_epochs_and_partitions_as_they_were(stop: str) -> None:
-    broker = started()
-    one, two = pair(broker)
-    before = repr(described(broker))
-    broker = broker.killed() if stop == "killed" else broker.crashed(7)
-    one.broker = two.broker = broker
-    assert repr(described(broker)) == before
-    assert one.heartbeat() is two.heartbeat() is ErrorCode.NONE
-    assert repr(described(broker)) == before
-
-
-def test_a_member_that_did_not_survive_the_restart_is_out_after_a_session() -> None:
-    broker = started()
-    one, two = pair(broker)
-    one.broker = two.broker = broker = broker.killed()
-    broker.let_pass(CONSUMER_SESSION_TIMEOUT_MS // 2)
-    two.heartbeat()
-    broker.let_pass(CONSUMER_SESSION_TIMEOUT_MS // 2)
-    settle(broker, two)
-    assert two.partitions == [0, 1, 2, 3]
-
-
-def test_a_revocation_that_was_under_way_has_its_time_again_after_a_restart() -> None:
-    broker = started()
-    one, two = Consumer(broker, "one", rebalance_timeout_ms=10_000), Consumer(broker, "two")
-    one.join()
-    two.join()
-    broker.let_pass(ASSIGNMENT_INTERVAL_MS)
-    two.heartbeat()
-    one.heartbeat()
-    one.broker = two.broker = broker = broker.killed()
-    broker.let_pass(9_999)
-    assert one.send().error_code == ErrorCode.NONE
-    broker.let_pass(1)
-    assert one.send().error_code == ErrorCode.UNKNOWN_MEMBER_ID
-
-
 def test_a_full_group_takes_no_new_member() -> None:
     broker = started("group.consumer.max.size=1")
     one = Consumer(broker, "one", instance_id="i")
@@ -290,13 +130,6 @@ def test_a_full_group_takes_no_new_member() -> None:
     assert one.join(instance_id="i") is ErrorCode.UNRELEASED_INSTANCE_ID
     one.leave(-2)
     assert Consumer(broker, "back", instance_id="i").join() is ErrorCode.NONE
-
-
-def test_a_data_directory_without_the_feature_has_no_consumer_groups() -> None:
-    broker = started()
-    broker.broker.metadata.set_features({"group.version": 0})
-    assert Consumer(broker).join() is ErrorCode.UNSUPPORTED_VERSION
-    assert described(broker).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_sessions_and_intervals_follow_the_settings() -> None:
@@ -328,13 +161,3 @@ def test_members_get_partitions_in_time_though_the_clock_was_set_back_since_the_
     two.heartbeat()
     group = described(broker)
     assert group.assignment_epoch == group.group_epoch == 3
-
-
-def test_it_is_listed_with_its_type() -> None:
-    broker = started()
-    Consumer(broker).join()
-    for types in (["Consumer"], []):
-        (group,) = broker.ask(ListGroupsRequest(types_filter=types), 5).groups
-        assert (group.group_id, group.group_type, group.group_state) == (GROUP, "consumer", "Stable")
-        assert group.protocol_type == "consumer"
-    assert list(broker.ask(ListGroupsRequest(types_filter=["classic"]), 5).groups) == []
