@@ -9,8 +9,9 @@ import asyncio
 import errno
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from oncelog.client.values.waiting import resolve
 from oncelog.protocol.api_keys import ApiKey
@@ -22,6 +23,7 @@ from tests.support.requests.feeding import written
 HIGH_WATER_BYTES = 64 << 10
 """Unread bytes of a connection above which its client is asked to pause, as asyncio's transports do."""
 T = TypeVar("T")
+P = ParamSpec("P")
 Answers = Mapping[ApiKey, Callable[[Any], Any]]
 """The response to a request, by API; None for silence."""
 
@@ -45,10 +47,21 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    def __init__(self, broker: "ScriptedBroker") -> None:
+    def __init__(self, broker: "ScriptedBroker | None" = None) -> None:
+        """Without a broker it is the one that is made while the loop runs."""
         self._virtual = _Selector()
         self._broker = broker
         super().__init__(self._virtual)
+
+    @property
+    def broker(self) -> "ScriptedBroker":
+        if self._broker is None:
+            raise RuntimeError("a client connects before there is a broker")
+        return self._broker
+
+    @broker.setter
+    def broker(self, broker: "ScriptedBroker") -> None:
+        self._broker = broker
 
     def time(self) -> float:
         return self._virtual.now_s
@@ -56,22 +69,24 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Any, host: str, *_: Any, **__: Any
     ) -> Any:
-        if host in self._broker.refusing:
+        broker = self.broker
+        if host in broker.refusing:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
-        if host in self._broker.unreachable:
+        if host in broker.unreachable:
             await self.create_future()
         protocol = protocol_factory()
-        transport = self._broker.connect(self, protocol)
+        transport = broker.connect(self, protocol)
         transport.host = host
-        transport.is_silent = host in self._broker.silent
-        self._broker.connections.append(transport)
-        self._broker.connect_count += 1
+        transport.is_silent = host in broker.silent
+        broker.connections.append(transport)
+        broker.connect_count += 1
         protocol.connection_made(transport)
         return transport, protocol
 
 
 class ScriptedBroker:
-    """Node 0 at host:1. `answers` and `delays_s` may be changed at any time."""
+    """Node 0 at host:1, for the connections of the virtual loop in which it is made. `answers` and `delays_s` may be
+    changed at any time."""
 
     def __init__(self, answers: Answers) -> None:
         self.answers = dict(answers)
@@ -92,6 +107,9 @@ class ScriptedBroker:
         self.asked_host = ""
         """The host whose request is being answered."""
         self.seen: list[tuple[ApiKey, Any]] = []
+        loop = asyncio._get_running_loop()
+        if isinstance(loop, VirtualLoop):
+            loop.broker = self
 
     def connect(self, loop: VirtualLoop, protocol: asyncio.BufferedProtocol) -> "Connection":
         return Connection(loop, protocol, self)
@@ -210,6 +228,17 @@ class Connection(asyncio.Transport):
             self._loop.call_soon(self._protocol.connection_lost, None)
 
     abort = close
+
+
+def virtually(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Run a test in a virtual loop, where its connections lead to the broker that it makes."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with asyncio.Runner(loop_factory=lambda: cast(asyncio.AbstractEventLoop, VirtualLoop())) as runner:
+            return runner.run(test(*args, **kwargs))
+
+    return run
 
 
 def run_virtually(broker: ScriptedBroker, main: Callable[[], Coroutine[Any, Any, T]]) -> T:

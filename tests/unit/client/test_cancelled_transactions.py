@@ -20,7 +20,7 @@ from oncelog.client import (
 from oncelog.protocol.api_keys import ApiKey
 from tests.fakes.scripted_answers import OF_A_PRODUCER, TOPIC, add_partitions
 from tests.fakes.transactional_broker import TransactionalBroker
-from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
+from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually, virtually
 
 HOST = "host:1"
 COUNT = 40
@@ -167,28 +167,25 @@ def test_a_transaction_is_what_its_producer_says_whatever_is_cancelled(seed: int
     assert not life.aborted & set(written)
 
 
-def test_a_commit_that_was_cancelled_after_it_was_sent_is_never_taken_for_one_that_was_not() -> None:
+@virtually
+async def test_a_commit_that_was_cancelled_after_it_was_sent_is_never_taken_for_one_that_was_not() -> None:
     """It holds even if no coordinator can be asked for the outcome: a program that takes it for undone does the work
     again.
     """
     broker = ScriptedBroker({**OF_A_PRODUCER, ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions})
     usual = dict(broker.answers)
-
-    async def main() -> None:
-        async with Producer(HOST, transactional_id="id", **PRODUCER) as producer:
-            transaction = producer.transaction()
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(1), transaction:
-                    await transaction.send(TOPIC, b"value")
-                    broker.answers[ApiKey.END_TXN] = lambda _: None
-            assert transaction.state == "committing"
-            with pytest.raises(InvalidState, match=r"commit\(\) on it again"):
-                await producer.transaction().__aenter__()
-            broker.answers.update(dict.fromkeys(broker.answers, lambda _: None))
-            with pytest.raises(CommitUnknown):
-                await transaction.commit()
-            broker.answers.update(usual)
+    async with Producer(HOST, transactional_id="id", **PRODUCER) as producer:
+        transaction = producer.transaction()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1), transaction:
+                await transaction.send(TOPIC, b"value")
+                broker.answers[ApiKey.END_TXN] = lambda _: None
+        assert transaction.state == "committing"
+        with pytest.raises(InvalidState, match=r"commit\(\) on it again"):
+            await producer.transaction().__aenter__()
+        broker.answers.update(dict.fromkeys(broker.answers, lambda _: None))
+        with pytest.raises(CommitUnknown):
             await transaction.commit()
-            assert transaction.state == "committed"
-
-    run_virtually(broker, main)
+        broker.answers.update(usual)
+        await transaction.commit()
+        assert transaction.state == "committed"

@@ -4,8 +4,6 @@ import asyncio
 import uuid
 from typing import Any
 
-import pytest
-
 from oncelog.client import Consumer, ConsumerOptions, TopicPartition
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.generated.consumer_group_heartbeat_response import (
@@ -20,7 +18,7 @@ from oncelog.protocol.generated.metadata_response import (
     MetadataResponseTopic,
 )
 from tests.fakes.scripted_answers import OF_A_MEMBER, TOPIC
-from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
+from tests.fakes.virtual_loop import ScriptedBroker, pass_time, virtually
 
 PLACE = TopicPartition(TOPIC, 0)
 TOPIC_ID = uuid.UUID(int=1)
@@ -50,8 +48,7 @@ def heartbeat(request: Any) -> ConsumerGroupHeartbeatResponse | None:
     )
 
 
-@pytest.fixture
-def broker() -> ScriptedBroker:
+def broker_of_a_member() -> ScriptedBroker:
     return ScriptedBroker({**OF_A_MEMBER, ApiKey.METADATA: metadata, ApiKey.CONSUMER_GROUP_HEARTBEAT: heartbeat})
 
 
@@ -65,43 +62,35 @@ async def read_until_assigned(consumer: Consumer, count: int) -> None:
             await consumer.poll(100)
 
 
-def test_a_member_that_polls_while_it_leaves_loses_its_partitions_at_once_and_joins_again_once(
-    broker: ScriptedBroker,
-) -> None:
+@virtually
+async def test_a_member_that_polls_while_it_leaves_loses_its_partitions_at_once_and_joins_again_once() -> None:
     """A second run under the same member id would join while the coordinator still handles its request to leave."""
+    broker = broker_of_a_member()
     lost: list[TopicPartition] = []
-
-    async def main() -> None:
-        async with Consumer(TOPIC, **OPTIONS, on_lost=lost.extend) as consumer:
-            await read_until_assigned(consumer, 1)
-            await pass_time(POLL_S + HEARTBEAT_S)
-            assert epochs(broker)[-1] == LEAVING_EPOCH
-            broker.seen.clear()
-            await consumer.poll(SOON_S * 1_000)
-            assert lost == [PLACE]
-            assert consumer.assignment() == []
-            assert epochs(broker) == []
-            await read_until_assigned(consumer, 2)
-            await consumer.poll(REQUEST_S * 2_000)
-            assert epochs(broker).count(JOINING_EPOCH) == 1
-            assert lost == [PLACE]
-            assert consumer.assignment() == [PLACE]
-
-    run_virtually(broker, main)
+    async with Consumer(TOPIC, **OPTIONS, on_lost=lost.extend) as consumer:
+        await read_until_assigned(consumer, 1)
+        await pass_time(POLL_S + HEARTBEAT_S)
+        assert epochs(broker)[-1] == LEAVING_EPOCH
+        broker.seen.clear()
+        await consumer.poll(SOON_S * 1_000)
+        assert lost == [PLACE]
+        assert consumer.assignment() == []
+        assert epochs(broker) == []
+        await read_until_assigned(consumer, 2)
+        await consumer.poll(REQUEST_S * 2_000)
+        assert epochs(broker).count(JOINING_EPOCH) == 1
+        assert lost == [PLACE]
+        assert consumer.assignment() == [PLACE]
 
 
-def test_a_member_that_is_closed_while_it_leaves_for_its_silence_asks_once_more_and_leaves_nothing_running(
-    broker: ScriptedBroker,
-) -> None:
+@virtually
+async def test_a_member_that_is_closed_while_it_leaves_for_its_silence_asks_once_more_and_leaves_no_task() -> None:
     """The first request may not have reached the coordinator."""
-
-    async def main() -> None:
-        async with Consumer(TOPIC, **OPTIONS) as consumer:
-            await read_until_assigned(consumer, 1)
-            await pass_time(POLL_S + HEARTBEAT_S)
-            assert epochs(broker)[-1] == LEAVING_EPOCH
-            broker.seen.clear()
-        assert epochs(broker) == [LEAVING_EPOCH]
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    run_virtually(broker, main)
+    broker = broker_of_a_member()
+    async with Consumer(TOPIC, **OPTIONS) as consumer:
+        await read_until_assigned(consumer, 1)
+        await pass_time(POLL_S + HEARTBEAT_S)
+        assert epochs(broker)[-1] == LEAVING_EPOCH
+        broker.seen.clear()
+    assert epochs(broker) == [LEAVING_EPOCH]
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -31,7 +31,7 @@ from oncelog.protocol.generated.offset_fetch_response import (
 from oncelog.protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tests.fakes.logs import batch
 from tests.fakes.scripted_answers import OF_A_PRODUCER, TOPIC, metadata
-from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
+from tests.fakes.virtual_loop import ScriptedBroker, pass_time, virtually
 from tests.unit.client.test_interrupts import OF_A_READER
 
 HOST = "host:1"
@@ -96,138 +96,118 @@ def now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def test_records_for_a_partition_are_sent_while_another_has_no_leader() -> None:
-    async def main() -> None:
-        async with Producer(HOST) as producer:
-            producer._cluster.metadata.topics.clear()
-            assert (await producer.send(TOPIC, b"value", partition=0)).partition == 0
-            assert now_s() < 1
-
-    run_virtually(broker_of_a_producer(), main)
-
-
-def test_records_without_a_key_go_to_partitions_that_have_leaders() -> None:
-    async def main() -> None:
-        for _ in range(20):
-            async with Producer(HOST, batch_size=200) as producer:
-                sent = await asyncio.gather(*(producer.send(TOPIC, bytes(100)) for _ in range(5)))
-                assert {each.partition for each in sent} == {0}
+@virtually
+async def test_records_for_a_partition_are_sent_while_another_has_no_leader() -> None:
+    broker_of_a_producer()
+    async with Producer(HOST) as producer:
+        producer._cluster.metadata.topics.clear()
+        assert (await producer.send(TOPIC, b"value", partition=0)).partition == 0
         assert now_s() < 1
 
-    run_virtually(broker_of_a_producer(), main)
 
-
-def test_a_record_for_a_partition_without_a_leader_is_sent_when_it_has_one() -> None:
-    broker = broker_of_a_producer()
-
-    async def main() -> None:
-        async with Producer(HOST) as producer:
-            delivery = await producer.send_soon(TOPIC, b"value", partition=1)
-            await pass_time(10)
-            assert not delivery.done()
-            broker.answers[ApiKey.METADATA] = led
-            assert (await delivery).partition == 1
-            assert now_s() < 10.5
-
-    run_virtually(broker, main)
-
-
-def test_records_without_a_key_use_a_partition_again_that_has_got_a_leader() -> None:
-    broker = broker_of_a_producer()
-
-    async def main() -> None:
+@virtually
+async def test_records_without_a_key_go_to_partitions_that_have_leaders() -> None:
+    broker_of_a_producer()
+    for _ in range(20):
         async with Producer(HOST, batch_size=200) as producer:
-            await producer.send(TOPIC, b"value")
-            broker.answers[ApiKey.METADATA] = led
-            producer._cluster.metadata.forget_leaders([TOPIC])
             sent = await asyncio.gather(*(producer.send(TOPIC, bytes(100)) for _ in range(5)))
-            assert {each.partition for each in sent} == {0, 1}
+            assert {each.partition for each in sent} == {0}
+    assert now_s() < 1
 
-    run_virtually(broker, main)
+
+@virtually
+async def test_a_record_for_a_partition_without_a_leader_is_sent_when_it_has_one() -> None:
+    broker = broker_of_a_producer()
+    async with Producer(HOST) as producer:
+        delivery = await producer.send_soon(TOPIC, b"value", partition=1)
+        await pass_time(10)
+        assert not delivery.done()
+        broker.answers[ApiKey.METADATA] = led
+        assert (await delivery).partition == 1
+        assert now_s() < 10.5
 
 
-@pytest.mark.parametrize("in_group", [False, True])
-def test_a_partition_is_read_while_another_has_no_leader(in_group: bool) -> None:
-    broker = broker_of_a_reader()
-
-    async def main() -> None:
-        async with Consumer(
-            *([TOPIC] if in_group else []),
-            bootstrap_servers=HOST,
-            group_id="group" if in_group else None,
-            auto_offset_reset="earliest",
-        ) as consumer:
-            consumer._cluster.metadata.topics.clear()
-            if not in_group:
-                consumer.assign([LED])
-            records: list[Record] = []
-            while not records:
-                records = await consumer.poll(1_000)
-            assert {each.topic_partition for each in records} == {LED}
-            assert now_s() < 1
-            assert consumer.assignment() == ([LED, LEADERLESS] if in_group else [LED])
-
-    run_virtually(broker, main)
+@virtually
+async def test_records_without_a_key_use_a_partition_again_that_has_got_a_leader() -> None:
+    broker = broker_of_a_producer()
+    async with Producer(HOST, batch_size=200) as producer:
+        await producer.send(TOPIC, b"value")
+        broker.answers[ApiKey.METADATA] = led
+        producer._cluster.metadata.forget_leaders([TOPIC])
+        sent = await asyncio.gather(*(producer.send(TOPIC, bytes(100)) for _ in range(5)))
+        assert {each.partition for each in sent} == {0, 1}
 
 
 @pytest.mark.parametrize("in_group", [False, True])
-def test_where_a_partition_without_a_leader_begins_is_looked_up_when_it_has_one(in_group: bool) -> None:
+@virtually
+async def test_a_partition_is_read_while_another_has_no_leader(in_group: bool) -> None:
+    broker_of_a_reader()
+    async with Consumer(
+        *([TOPIC] if in_group else []),
+        bootstrap_servers=HOST,
+        group_id="group" if in_group else None,
+        auto_offset_reset="earliest",
+    ) as consumer:
+        consumer._cluster.metadata.topics.clear()
+        if not in_group:
+            consumer.assign([LED])
+        records: list[Record] = []
+        while not records:
+            records = await consumer.poll(1_000)
+        assert {each.topic_partition for each in records} == {LED}
+        assert now_s() < 1
+        assert consumer.assignment() == ([LED, LEADERLESS] if in_group else [LED])
+
+
+@pytest.mark.parametrize("in_group", [False, True])
+@virtually
+async def test_where_a_partition_without_a_leader_begins_is_looked_up_when_it_has_one(in_group: bool) -> None:
     """The other partitions are read until then."""
     broker = broker_of_a_reader()
     broker.answers[ApiKey.FETCH] = fetch
     broker.delays_s[ApiKey.FETCH] = 0.1
     broker.answers[ApiKey.OFFSET_FETCH] = lambda _: OffsetFetchResponse(groups=[OffsetFetchResponseGroup("group")])
-
-    async def main() -> None:
-        group_id = "group" if in_group else None
-        async with Consumer(TOPIC, bootstrap_servers=HOST, group_id=group_id, auto_offset_reset="earliest") as consumer:
-            records: list[Record] = []
-            while not records:
-                records = await consumer.poll(1_000)
-            assert {each.topic_partition for each in records} == {LED}
-            assert now_s() < 1
-            assert await consumer.poll(5_000) == []
-            polling = asyncio.ensure_future(consumer.poll(60_000))
-            await pass_time(5)
-            broker.answers[ApiKey.METADATA] = led
-            assert {each.topic_partition for each in await polling} == {LEADERLESS}
-            assert now_s() < 11
-
-    run_virtually(broker, main)
+    group_id = "group" if in_group else None
+    async with Consumer(TOPIC, bootstrap_servers=HOST, group_id=group_id, auto_offset_reset="earliest") as consumer:
+        records: list[Record] = []
+        while not records:
+            records = await consumer.poll(1_000)
+        assert {each.topic_partition for each in records} == {LED}
+        assert now_s() < 1
+        assert await consumer.poll(5_000) == []
+        polling = asyncio.ensure_future(consumer.poll(60_000))
+        await pass_time(5)
+        broker.answers[ApiKey.METADATA] = led
+        assert {each.topic_partition for each in await polling} == {LEADERLESS}
+        assert now_s() < 11
 
 
-def test_offsets_are_those_of_the_leaders_and_missing_ones_are_waited_for() -> None:
+@virtually
+async def test_offsets_are_those_of_the_leaders_and_missing_ones_are_waited_for() -> None:
     broker = broker_of_a_reader()
-
-    async def main() -> None:
-        async with Consumer(bootstrap_servers=HOST, default_api_timeout_ms=5_000) as consumer:
-            consumer._cluster.metadata.topics.clear()
-            assert await consumer.end_offsets([LED]) == {LED: 0}
-            assert now_s() < 1
-            with pytest.raises(RequestTimedOut, match="topic-1"):
-                await consumer.end_offsets([LED, LEADERLESS])
-            assert 4.9 < now_s() < 6
-            looking = asyncio.ensure_future(consumer.end_offsets([LED, LEADERLESS]))
-            await pass_time(2)
-            broker.answers[ApiKey.METADATA] = led
-            assert await looking == {LED: 0, LEADERLESS: 0}
-
-    run_virtually(broker, main)
+    async with Consumer(bootstrap_servers=HOST, default_api_timeout_ms=5_000) as consumer:
+        consumer._cluster.metadata.topics.clear()
+        assert await consumer.end_offsets([LED]) == {LED: 0}
+        assert now_s() < 1
+        with pytest.raises(RequestTimedOut, match="topic-1"):
+            await consumer.end_offsets([LED, LEADERLESS])
+        assert 4.9 < now_s() < 6
+        looking = asyncio.ensure_future(consumer.end_offsets([LED, LEADERLESS]))
+        await pass_time(2)
+        broker.answers[ApiKey.METADATA] = led
+        assert await looking == {LED: 0, LEADERLESS: 0}
 
 
-def test_a_topic_is_created_when_all_its_partitions_have_leaders() -> None:
+@virtually
+async def test_a_topic_is_created_when_all_its_partitions_have_leaders() -> None:
     broker = ScriptedBroker({ApiKey.METADATA: half_led, ApiKey.CREATE_TOPICS: lambda _: CreateTopicsResponse()})
-
-    async def main() -> None:
-        async with Admin(HOST) as admin:
-            creating = asyncio.ensure_future(admin.create_topics(NewTopic(TOPIC, 2)))
-            await pass_time(5)
-            assert not creating.done()
-            broker.answers[ApiKey.METADATA] = led
-            await creating
-            assert now_s() < 5.5
-
-    run_virtually(broker, main)
+    async with Admin(HOST) as admin:
+        creating = asyncio.ensure_future(admin.create_topics(NewTopic(TOPIC, 2)))
+        await pass_time(5)
+        assert not creating.done()
+        broker.answers[ApiKey.METADATA] = led
+        await creating
+        assert now_s() < 5.5
 
 
 def test_a_refresh_whose_loop_was_closed_meanwhile_wakes_no_waiter() -> None:

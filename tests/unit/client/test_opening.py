@@ -13,7 +13,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.find_coordinator_response import FindCoordinatorResponse
 from oncelog.protocol.generated.init_producer_id_response import InitProducerIdResponse
 from tests.fakes.scripted_answers import OF_A_PRODUCER, TOPIC
-from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
+from tests.fakes.virtual_loop import ScriptedBroker, pass_time, virtually
 
 HOST = "host:1"
 BLOCK_S = 60
@@ -33,45 +33,36 @@ def check_nothing_is_open(broker: ScriptedBroker, producer: Producer) -> None:
         producer.transaction()
 
 
-def test_opening_fences_once_and_the_first_transaction_does_not_again() -> None:
+@virtually
+async def test_opening_fences_once_and_the_first_transaction_does_not_again() -> None:
     """One InitProducerId is sent by opening, and none by `init_transactions` and the first transaction."""
     broker = ScriptedBroker(OF_A_PRODUCER)
-
-    async def main() -> None:
-        async with Producer(HOST, transactional_id="id") as producer:
-            assert [each.transactional_id for key, each in broker.seen if key is ApiKey.INIT_PRODUCER_ID] == ["id"]
-            assert (await producer.init_transactions()).producer_id == 7
-            async with producer.transaction() as transaction:
-                assert transaction.producer_id == 7
-            assert broker.count(ApiKey.INIT_PRODUCER_ID) == 1
-
-    run_virtually(broker, main)
+    async with Producer(HOST, transactional_id="id") as producer:
+        assert [each.transactional_id for key, each in broker.seen if key is ApiKey.INIT_PRODUCER_ID] == ["id"]
+        assert (await producer.init_transactions()).producer_id == 7
+        async with producer.transaction() as transaction:
+            assert transaction.producer_id == 7
+        assert broker.count(ApiKey.INIT_PRODUCER_ID) == 1
 
 
-def test_opening_for_a_two_phase_commit_leaves_what_is_prepared() -> None:
+@virtually
+async def test_opening_for_a_two_phase_commit_leaves_what_is_prepared() -> None:
     """InitProducerId without KeepPreparedTxn would abort what is prepared, so that opening sends none."""
     broker = ScriptedBroker(OF_A_PRODUCER)
-
-    async def main() -> None:
-        async with Producer(HOST, transactional_id="id", transaction_two_phase_commit_enable=True) as producer:
-            assert broker.count(ApiKey.INIT_PRODUCER_ID) == 0
-            await producer.complete("")
-        assert [each.keep_prepared_txn for key, each in broker.seen if key is ApiKey.INIT_PRODUCER_ID] == [True]
-
-    run_virtually(broker, main)
+    async with Producer(HOST, transactional_id="id", transaction_two_phase_commit_enable=True) as producer:
+        assert broker.count(ApiKey.INIT_PRODUCER_ID) == 0
+        await producer.complete("")
+    assert [each.keep_prepared_txn for key, each in broker.seen if key is ApiKey.INIT_PRODUCER_ID] == [True]
 
 
-def test_opening_a_producer_without_transactions_asks_no_coordinator() -> None:
+@virtually
+async def test_opening_a_producer_without_transactions_asks_no_coordinator() -> None:
     """An idempotent producer asks for its id with its first record, of any node."""
     broker = ScriptedBroker(OF_A_PRODUCER)
-
-    async def main() -> None:
-        async with Producer(HOST) as producer:
-            assert {key for key, _ in broker.seen} == {ApiKey.API_VERSIONS, ApiKey.METADATA}
-            await producer.send(TOPIC, b"value")
-        assert broker.count(ApiKey.FIND_COORDINATOR) == 0
-
-    run_virtually(broker, main)
+    async with Producer(HOST) as producer:
+        assert {key for key, _ in broker.seen} == {ApiKey.API_VERSIONS, ApiKey.METADATA}
+        await producer.send(TOPIC, b"value")
+    assert broker.count(ApiKey.FIND_COORDINATOR) == 0
 
 
 @pytest.mark.parametrize(
@@ -83,38 +74,32 @@ def test_opening_a_producer_without_transactions_asks_no_coordinator() -> None:
     ],
     ids=["no coordinator", "silent", "refused"],
 )
-def test_opening_that_cannot_fence_raises_in_time_and_leaves_nothing_open(
+@virtually
+async def test_opening_that_cannot_fence_raises_in_time_and_leaves_nothing_open(
     answers: dict[ApiKey, Callable[[Any], Any]], kind: type[KafkaError], match: str, least_s: float
 ) -> None:
     """max.block.ms is for connecting and fencing together; afterwards there is no connection and no task."""
     broker = ScriptedBroker({**OF_A_PRODUCER, **answers})
     broker.delays_s[ApiKey.METADATA] = 1.0
-
-    async def main() -> None:
-        producer = Producer(HOST, transactional_id="id", max_block_ms=BLOCK_S * 1000)
-        began_s = asyncio.get_running_loop().time()
-        with pytest.raises(kind, match=match):
-            await producer.__aenter__()
-        assert least_s <= asyncio.get_running_loop().time() - began_s < least_s + 2
-        await pass_time(0)
-        check_nothing_is_open(broker, producer)
-
-    run_virtually(broker, main)
+    producer = Producer(HOST, transactional_id="id", max_block_ms=BLOCK_S * 1000)
+    began_s = asyncio.get_running_loop().time()
+    with pytest.raises(kind, match=match):
+        await producer.__aenter__()
+    assert least_s <= asyncio.get_running_loop().time() - began_s < least_s + 2
+    await pass_time(0)
+    check_nothing_is_open(broker, producer)
 
 
-def test_opening_that_is_cancelled_while_it_fences_leaves_nothing_open() -> None:
+@virtually
+async def test_opening_that_is_cancelled_while_it_fences_leaves_nothing_open() -> None:
     """A program that is stopped while its coordinator is silent is not kept by it."""
     broker = ScriptedBroker({**OF_A_PRODUCER, ApiKey.INIT_PRODUCER_ID: silent})
-
-    async def main() -> None:
-        producer = Producer(HOST, transactional_id="id")
-        opening = asyncio.ensure_future(producer.__aenter__())
-        await pass_time(5)
-        assert broker.count(ApiKey.INIT_PRODUCER_ID) == 1
-        opening.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await opening
-        await pass_time(0)
-        check_nothing_is_open(broker, producer)
-
-    run_virtually(broker, main)
+    producer = Producer(HOST, transactional_id="id")
+    opening = asyncio.ensure_future(producer.__aenter__())
+    await pass_time(5)
+    assert broker.count(ApiKey.INIT_PRODUCER_ID) == 1
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await pass_time(0)
+    check_nothing_is_open(broker, producer)

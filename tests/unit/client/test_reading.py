@@ -21,7 +21,7 @@ from oncelog.protocol.generated.offset_commit_response import OffsetCommitRespon
 from oncelog.protocol.generated.sync_group_response import SyncGroupResponse
 from tests.fakes.logs import batch
 from tests.fakes.scripted_answers import OF_A_MEMBER, TOPIC, metadata
-from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
+from tests.fakes.virtual_loop import ScriptedBroker, pass_time, virtually
 
 HOST = "host:1"
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
@@ -101,63 +101,55 @@ async def ended(task: "asyncio.Task[Any]") -> BaseException:
 # --- a batch that is being filled -------------------------------------------------------------------------------------
 
 
-def test_what_on_revoke_commits_does_not_cover_a_batch_that_is_still_being_filled() -> None:
+@virtually
+async def test_what_on_revoke_commits_does_not_cover_a_batch_that_is_still_being_filled() -> None:
     broker = reader({FIRST: 3})
+    consumer = member(on_revoke=lambda _: consumer.commit_sync())
+    async with consumer:
+        filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=20_000))
+        await pass_time(2)
+        rebalances(broker)
+        await pass_time(10)
+        assert consumer.assignment() == []
+        assert committed(broker) == [0]
+        assert isinstance(await ended(filling), asyncio.CancelledError)
 
-    async def main() -> None:
-        consumer = member(on_revoke=lambda _: consumer.commit_sync())
+
+@virtually
+async def test_no_commit_at_the_close_covers_a_batch_whose_filling_was_interrupted() -> None:
+    broker = reader({FIRST: 3})
+    consumer = member(on_revoke=lambda _: consumer.commit_sync())
+
+    async def read() -> None:
         async with consumer:
-            filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=20_000))
-            await pass_time(2)
-            rebalances(broker)
-            await pass_time(10)
-            assert consumer.assignment() == []
-            assert committed(broker) == [0]
-            assert isinstance(await ended(filling), asyncio.CancelledError)
+            await consumer.next_batch(max_wait_ms=20_000)
 
-    run_virtually(broker, main)
-
-
-def test_no_commit_at_the_close_covers_a_batch_whose_filling_was_interrupted() -> None:
-    broker = reader({FIRST: 3})
-
-    async def main() -> None:
-        consumer = member(on_revoke=lambda _: consumer.commit_sync())
-
-        async def read() -> None:
-            async with consumer:
-                await consumer.next_batch(max_wait_ms=20_000)
-
-        reading = asyncio.ensure_future(read())
-        await pass_time(5)
-        assert isinstance(await ended(reading), asyncio.CancelledError)
-        assert committed(broker) == []
-
-    run_virtually(broker, main)
+    reading = asyncio.ensure_future(read())
+    await pass_time(5)
+    assert isinstance(await ended(reading), asyncio.CancelledError)
+    assert committed(broker) == []
 
 
 @pytest.mark.parametrize("in_background", [False, True])
-def test_a_commit_of_another_task_does_not_cover_a_batch_that_is_still_being_filled(in_background: bool) -> None:
+@virtually
+async def test_a_commit_of_another_task_does_not_cover_a_batch_that_is_still_being_filled(in_background: bool) -> None:
     broker = reader({FIRST: 3})
-
-    async def main() -> None:
-        async with member() as consumer:
-            filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=20_000))
-            await pass_time(5)
-            if in_background:
-                consumer.commit_async()
-                await pass_time(1)
-            else:
-                await consumer.commit_sync()
-            assert committed(broker) == [0]
-            got = await filling
-            await consumer.commit_sync(got.next_offsets)
-            assert committed(broker) == [0, len(got)] == [0, 3]
-
-    run_virtually(broker, main)
+    async with member() as consumer:
+        filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=20_000))
+        await pass_time(5)
+        if in_background:
+            consumer.commit_async()
+            await pass_time(1)
+        else:
+            await consumer.commit_sync()
+        assert committed(broker) == [0]
+        got = await filling
+        await consumer.commit_sync(got.next_offsets)
+        assert committed(broker) == [0, len(got)] == [0, 3]
 
 
-def test_a_batch_whose_filling_a_hook_ended_with_an_error_comes_with_the_next_one() -> None:
+@virtually
+async def test_a_batch_whose_filling_a_hook_ended_with_an_error_comes_with_the_next_one() -> None:
     broker = reader({FIRST: 3})
     assigned: list[object] = []
 
@@ -166,50 +158,42 @@ def test_a_batch_whose_filling_a_hook_ended_with_an_error_comes_with_the_next_on
         if len(assigned) == 2:
             raise OSError("the store is down")
 
-    async def main() -> None:
-        strategy = ["cooperative-sticky"]
-        async with member(on_assign=on_assign, partition_assignment_strategy=strategy) as consumer:
-            filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=20_000))
-            await pass_time(2)
-            rebalances(broker, FIRST)
-            with pytest.raises(OSError, match="the store is down"):
-                await filling
-            async with asyncio.timeout(10):
-                assert [each.offset for each in await consumer.next_batch(max_wait_ms=1_000)] == [0, 1, 2]
-
-    run_virtually(broker, main)
-
-
-def test_with_commits_before_records_are_returned_a_batch_is_committed_when_it_is_filled() -> None:
-    broker = reader({FIRST: 3})
-
-    async def main() -> None:
-        async with member(commit_before_return=True) as consumer:
-            filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=20_000))
-            await pass_time(5)
-            assert committed(broker) == []
-            assert len(await filling) == 3
-            assert committed(broker) == [3]
-
-    run_virtually(broker, main)
-
-
-def test_a_batch_whose_commit_before_it_is_returned_failed_comes_again() -> None:
-    broker = reader({FIRST: 3})
-    broker.answers[ApiKey.OFFSET_COMMIT] = lambda _: None
-
-    async def main() -> None:
-        async with member(commit_before_return=True) as consumer:
-            filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=1_000))
-            await pass_time(5)
-            assert isinstance(await ended(filling), asyncio.CancelledError)
-            broker.answers[ApiKey.OFFSET_COMMIT] = lambda _: OffsetCommitResponse()
+    strategy = ["cooperative-sticky"]
+    async with member(on_assign=on_assign, partition_assignment_strategy=strategy) as consumer:
+        filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=20_000))
+        await pass_time(2)
+        rebalances(broker, FIRST)
+        with pytest.raises(OSError, match="the store is down"):
+            await filling
+        async with asyncio.timeout(10):
             assert [each.offset for each in await consumer.next_batch(max_wait_ms=1_000)] == [0, 1, 2]
 
-    run_virtually(broker, main)
+
+@virtually
+async def test_with_commits_before_records_are_returned_a_batch_is_committed_when_it_is_filled() -> None:
+    broker = reader({FIRST: 3})
+    async with member(commit_before_return=True) as consumer:
+        filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=20_000))
+        await pass_time(5)
+        assert committed(broker) == []
+        assert len(await filling) == 3
+        assert committed(broker) == [3]
 
 
-def test_an_error_that_ended_the_filling_of_a_batch_is_raised_by_the_next_call() -> None:
+@virtually
+async def test_a_batch_whose_commit_before_it_is_returned_failed_comes_again() -> None:
+    broker = reader({FIRST: 3})
+    broker.answers[ApiKey.OFFSET_COMMIT] = lambda _: None
+    async with member(commit_before_return=True) as consumer:
+        filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=1_000))
+        await pass_time(5)
+        assert isinstance(await ended(filling), asyncio.CancelledError)
+        broker.answers[ApiKey.OFFSET_COMMIT] = lambda _: OffsetCommitResponse()
+        assert [each.offset for each in await consumer.next_batch(max_wait_ms=1_000)] == [0, 1, 2]
+
+
+@virtually
+async def test_an_error_that_ended_the_filling_of_a_batch_is_raised_by_the_next_call() -> None:
     """Even if it does not come again."""
     broker = reader({FIRST: 3})
     usual = broker.answers[ApiKey.FETCH]
@@ -223,18 +207,14 @@ def test_an_error_that_ended_the_filling_of_a_batch_is_raised_by_the_next_call()
         return response
 
     broker.answers[ApiKey.FETCH] = fetch
-
-    async def main() -> None:
-        async with Consumer(bootstrap_servers=HOST) as consumer:
-            consumer.assign([FIRST, SECOND])
-            consumer.seek(FIRST, 0)
-            consumer.seek(SECOND, 0)
-            assert len(await consumer.next_batch(max_wait_ms=1_000)) == 3
-            with pytest.raises(ConfigError, match="topic-1"):
-                async with asyncio.timeout(10):
-                    await consumer.next_batch(max_wait_ms=1_000)
-
-    run_virtually(broker, main)
+    async with Consumer(bootstrap_servers=HOST) as consumer:
+        consumer.assign([FIRST, SECOND])
+        consumer.seek(FIRST, 0)
+        consumer.seek(SECOND, 0)
+        assert len(await consumer.next_batch(max_wait_ms=1_000)) == 3
+        with pytest.raises(ConfigError, match="topic-1"):
+            async with asyncio.timeout(10):
+                await consumer.next_batch(max_wait_ms=1_000)
 
 
 # --- polls that find nothing, or what is there already ----------------------------------------------------------------
@@ -243,52 +223,44 @@ FEW = 100
 """Turns of the loop in which everything has arrived that does without a clock."""
 
 
-def test_a_program_that_polls_on_with_no_timeout_gets_records() -> None:
-    broker = reader({FIRST: 3})
-
-    async def main() -> None:
-        async with Consumer(bootstrap_servers=HOST) as consumer:
-            consumer.assign([FIRST])
-            consumer.seek(FIRST, 0)
-            assert any([await consumer.poll() for _ in range(FEW)])
-
-    run_virtually(broker, main)
+@virtually
+async def test_a_program_that_polls_on_with_no_timeout_gets_records() -> None:
+    reader({FIRST: 3})
+    async with Consumer(bootstrap_servers=HOST) as consumer:
+        consumer.assign([FIRST])
+        consumer.seek(FIRST, 0)
+        assert any([await consumer.poll() for _ in range(FEW)])
 
 
-def test_a_program_that_polls_on_at_the_end_of_the_log_lets_other_tasks_work() -> None:
-    broker = reader({FIRST: 3})
-
-    async def main() -> None:
-        async with Consumer(bootstrap_servers=HOST) as consumer:
-            consumer.assign([FIRST])
-            consumer.seek(FIRST, 0)
-            assert len(await consumer.poll(1_000)) == 3
-            other = asyncio.ensure_future(asyncio.sleep(0))
-            for _ in range(FEW):
-                assert not await consumer.poll()
-            assert other.done()
-
-    run_virtually(broker, main)
+@virtually
+async def test_a_program_that_polls_on_at_the_end_of_the_log_lets_other_tasks_work() -> None:
+    reader({FIRST: 3})
+    async with Consumer(bootstrap_servers=HOST) as consumer:
+        consumer.assign([FIRST])
+        consumer.seek(FIRST, 0)
+        assert len(await consumer.poll(1_000)) == 3
+        other = asyncio.ensure_future(asyncio.sleep(0))
+        for _ in range(FEW):
+            assert not await consumer.poll()
+        assert other.done()
 
 
-def test_a_program_that_polls_on_before_a_record_without_a_value_lets_other_tasks_work() -> None:
-    broker = reader({FIRST: 1})
+@virtually
+async def test_a_program_that_polls_on_before_a_record_without_a_value_lets_other_tasks_work() -> None:
+    reader({FIRST: 1})
 
     def fail(value: bytes) -> object:
         raise ValueError(value)
 
-    async def main() -> None:
-        async with Consumer(bootstrap_servers=HOST, value_deserializer=fail) as consumer:
-            consumer.assign([FIRST])
-            consumer.seek(FIRST, 0)
-            other: asyncio.Future[None] | None = None
-            for _ in range(FEW):
-                with pytest.raises(DeserializationError):
-                    await consumer.poll(1_000)
-                other = other or asyncio.ensure_future(asyncio.sleep(0))
-            assert other is not None and other.done()
-
-    run_virtually(broker, main)
+    async with Consumer(bootstrap_servers=HOST, value_deserializer=fail) as consumer:
+        consumer.assign([FIRST])
+        consumer.seek(FIRST, 0)
+        other: asyncio.Future[None] | None = None
+        for _ in range(FEW):
+            with pytest.raises(DeserializationError):
+                await consumer.poll(1_000)
+            other = other or asyncio.ensure_future(asyncio.sleep(0))
+        assert other is not None and other.done()
 
 
 async def read_ahead(consumer: Consumer) -> None:
@@ -297,32 +269,26 @@ async def read_ahead(consumer: Consumer) -> None:
         return
 
 
-def test_a_member_that_polls_what_was_read_ahead_stays_a_member() -> None:
+@virtually
+async def test_a_member_that_polls_what_was_read_ahead_stays_a_member() -> None:
     broker = reader({FIRST: 10})
-
-    async def main() -> None:
-        async with member(max_poll_interval_ms=10_000) as consumer:
-            await read_ahead(consumer)
-            for _ in range(9):
-                assert len(await consumer.poll(max_records=1)) == 1
-                await pass_time(8)
-            assert broker.count(ApiKey.LEAVE_GROUP) == 0
-
-    run_virtually(broker, main)
+    async with member(max_poll_interval_ms=10_000) as consumer:
+        await read_ahead(consumer)
+        for _ in range(9):
+            assert len(await consumer.poll(max_records=1)) == 1
+            await pass_time(8)
+        assert broker.count(ApiKey.LEAVE_GROUP) == 0
 
 
-def test_a_member_that_polls_what_was_read_ahead_gives_up_what_the_group_takes_away() -> None:
+@virtually
+async def test_a_member_that_polls_what_was_read_ahead_gives_up_what_the_group_takes_away() -> None:
     broker = reader({FIRST: 10})
-
-    async def main() -> None:
-        async with member() as consumer:
-            await read_ahead(consumer)
-            rebalances(broker, SECOND)
-            await pass_time(10)
-            assert await consumer.poll(1_000) == []
-            assert consumer.assignment() == [SECOND]
-
-    run_virtually(broker, main)
+    async with member() as consumer:
+        await read_ahead(consumer)
+        rebalances(broker, SECOND)
+        await pass_time(10)
+        assert await consumer.poll(1_000) == []
+        assert consumer.assignment() == [SECOND]
 
 
 # --- another task closes the consumer ---------------------------------------------------------------------------------
@@ -337,67 +303,58 @@ async def iterate(consumer: Consumer) -> None:
     "read", [iterate, lambda it: it.poll(60_000), lambda it: it.next_batch(max_wait_ms=60_000)], ids="ipb"
 )
 @pytest.mark.parametrize("silent", [ApiKey.FETCH, ApiKey.OFFSET_FETCH], ids=lambda each: each.name)
-def test_a_reader_gets_an_error_at_once_when_another_task_closes_its_consumer(
+@virtually
+async def test_a_reader_gets_an_error_at_once_when_another_task_closes_its_consumer(
     read: Callable[[Consumer], Any], silent: ApiKey
 ) -> None:
     broker = reader({FIRST: 3})
     broker.answers[silent] = lambda _: None
-
-    async def main() -> None:
-        consumer = await member().__aenter__()
-        reading = asyncio.ensure_future(read(consumer))
-        await pass_time(5)
-        begun_s = now_s()
-        await consumer.close()
-        with pytest.raises(InvalidState, match="closed"):
-            async with asyncio.timeout(100):
-                await reading
-        assert now_s() - begun_s < 0.001
-
-    run_virtually(broker, main)
+    consumer = await member().__aenter__()
+    reading = asyncio.ensure_future(read(consumer))
+    await pass_time(5)
+    begun_s = now_s()
+    await consumer.close()
+    with pytest.raises(InvalidState, match="closed"):
+        async with asyncio.timeout(100):
+            await reading
+    assert now_s() - begun_s < 0.001
 
 
-def test_a_batch_that_is_being_filled_is_not_returned_by_a_consumer_that_another_task_closes() -> None:
+@virtually
+async def test_a_batch_that_is_being_filled_is_not_returned_by_a_consumer_that_another_task_closes() -> None:
     """Nothing could commit it any more."""
-    broker = reader({FIRST: 3})
-
-    async def main() -> None:
-        consumer = await member().__aenter__()
-        filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=60_000))
-        await pass_time(5)
-        await consumer.close()
-        with pytest.raises(InvalidState, match="closed"):
-            await filling
-
-    run_virtually(broker, main)
+    reader({FIRST: 3})
+    consumer = await member().__aenter__()
+    filling = asyncio.ensure_future(consumer.next_batch(max_wait_ms=60_000))
+    await pass_time(5)
+    await consumer.close()
+    with pytest.raises(InvalidState, match="closed"):
+        await filling
 
 
 # --- pause ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_iterator_returns_nothing_of_a_partition_from_its_pause_to_its_resumption_and_then_all() -> None:
-    broker = reader({FIRST: 5, SECOND: 3})
+@virtually
+async def test_the_iterator_returns_nothing_of_a_partition_from_its_pause_to_its_resumption_and_then_all() -> None:
+    reader({FIRST: 5, SECOND: 3})
     got: list[tuple[int, int]] = []
+    async with Consumer(bootstrap_servers=HOST) as consumer:
+        consumer.assign([FIRST, SECOND])
+        consumer.seek(FIRST, 0)
+        consumer.seek(SECOND, 0)
 
-    async def main() -> None:
-        async with Consumer(bootstrap_servers=HOST) as consumer:
-            consumer.assign([FIRST, SECOND])
-            consumer.seek(FIRST, 0)
-            consumer.seek(SECOND, 0)
+        async def read() -> None:
+            async for record in consumer:
+                got.append((record.partition, record.offset))
+                if got[-1] == (0, 1):
+                    consumer.pause(FIRST)
 
-            async def read() -> None:
-                async for record in consumer:
-                    got.append((record.partition, record.offset))
-                    if got[-1] == (0, 1):
-                        consumer.pause(FIRST)
-
-            reading = asyncio.ensure_future(read())
-            await pass_time(5)
-            assert sorted(got) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
-            assert await consumer.position(FIRST) == 2
-            consumer.resume(FIRST)
-            await pass_time(60)
-            assert got[5:] == [(0, 2), (0, 3), (0, 4)]
-            await ended(reading)
-
-    run_virtually(broker, main)
+        reading = asyncio.ensure_future(read())
+        await pass_time(5)
+        assert sorted(got) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
+        assert await consumer.position(FIRST) == 2
+        consumer.resume(FIRST)
+        await pass_time(60)
+        assert got[5:] == [(0, 2), (0, 3), (0, 4)]
+        await ended(reading)

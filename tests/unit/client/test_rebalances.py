@@ -16,7 +16,7 @@ from oncelog.protocol.generated.join_group_response import JoinGroupResponse
 from oncelog.protocol.generated.leave_group_response import LeaveGroupResponse
 from oncelog.protocol.generated.sync_group_response import SyncGroupResponse
 from tests.fakes.scripted_answers import OF_A_MEMBER, TOPIC, metadata, sync
-from tests.fakes.virtual_loop import ScriptedBroker, pass_time, run_virtually
+from tests.fakes.virtual_loop import ScriptedBroker, pass_time, virtually
 
 PLACE = TopicPartition(TOPIC, 0)
 OPTIONS = ConsumerOptions(bootstrap_servers="host:1", group_id="group", auto_offset_reset="earliest")
@@ -65,118 +65,101 @@ async def read_until(consumer: Consumer, done: Callable[[], bool]) -> None:
 # --- staying in the group ---------------------------------------------------------------------------------------------
 
 
-def test_a_member_that_processes_records_while_its_group_rebalances_sends_heartbeats_until_it_joins() -> None:
+@virtually
+async def test_a_member_that_processes_records_while_its_group_rebalances_sends_heartbeats_until_it_joins() -> None:
     broker = broker_of_a_group()
-
-    async def main() -> None:
-        async with Consumer(TOPIC, **OPTIONS) as consumer:
-            await read_until(consumer, lambda: bool(consumer.assignment()))
-            begun_s, came_at_s = now_s(), rebalances(broker)
-            await pass_time(200)
-            assert len(came_at_s) >= int(200 / HEARTBEAT_S) - 1
-            assert max(after - before for before, after in zip([begun_s, *came_at_s], came_at_s, strict=False)) < 4
-            await read_until(consumer, lambda: consumer.assignment_count == 2)
-            assert broker.count(ApiKey.LEAVE_GROUP) == 0
-
-    run_virtually(broker, main)
+    async with Consumer(TOPIC, **OPTIONS) as consumer:
+        await read_until(consumer, lambda: bool(consumer.assignment()))
+        begun_s, came_at_s = now_s(), rebalances(broker)
+        await pass_time(200)
+        assert len(came_at_s) >= int(200 / HEARTBEAT_S) - 1
+        assert max(after - before for before, after in zip([begun_s, *came_at_s], came_at_s, strict=False)) < 4
+        await read_until(consumer, lambda: consumer.assignment_count == 2)
+        assert broker.count(ApiKey.LEAVE_GROUP) == 0
 
 
-def test_a_member_sends_no_heartbeats_while_it_waits_for_its_group_to_join() -> None:
+@virtually
+async def test_a_member_sends_no_heartbeats_while_it_waits_for_its_group_to_join() -> None:
     """The coordinator keeps it, since its JoinGroup waits there; a heartbeat of the old generation says nothing."""
     broker = broker_of_a_group()
-
-    async def main() -> None:
-        async with Consumer(TOPIC, **OPTIONS) as consumer:
-            await read_until(consumer, lambda: bool(consumer.assignment()))
-            came_at_s = rebalances(broker)
-            broker.answers[ApiKey.JOIN_GROUP] = lambda _: None
-            await pass_time(HEARTBEAT_S * 2)
-            assert came_at_s
-            await consumer.poll(100)
-            came_at_s.clear()
-            await consumer.poll(40_000)
-            assert broker.count(ApiKey.JOIN_GROUP) == 2
-            assert not came_at_s
-
-    run_virtually(broker, main)
+    async with Consumer(TOPIC, **OPTIONS) as consumer:
+        await read_until(consumer, lambda: bool(consumer.assignment()))
+        came_at_s = rebalances(broker)
+        broker.answers[ApiKey.JOIN_GROUP] = lambda _: None
+        await pass_time(HEARTBEAT_S * 2)
+        assert came_at_s
+        await consumer.poll(100)
+        came_at_s.clear()
+        await consumer.poll(40_000)
+        assert broker.count(ApiKey.JOIN_GROUP) == 2
+        assert not came_at_s
 
 
-def test_a_member_sends_heartbeats_while_it_waits_for_its_assignment() -> None:
+@virtually
+async def test_a_member_sends_heartbeats_while_it_waits_for_its_assignment() -> None:
     """Its session runs from the moment that the group has joined."""
     broker = broker_of_a_group()
     broker.answers[ApiKey.SYNC_GROUP] = lambda _: None
-
-    async def main() -> None:
-        async with Consumer(TOPIC, **OPTIONS) as consumer:
-            await consumer.poll(int(HEARTBEAT_S * 3_000) + 500)
-            assert broker.count(ApiKey.HEARTBEAT) == 3
-            assert broker.count(ApiKey.SYNC_GROUP) == 1
-
-    run_virtually(broker, main)
+    async with Consumer(TOPIC, **OPTIONS) as consumer:
+        await consumer.poll(int(HEARTBEAT_S * 3_000) + 500)
+        assert broker.count(ApiKey.HEARTBEAT) == 3
+        assert broker.count(ApiKey.SYNC_GROUP) == 1
 
 
-def test_a_member_that_does_not_poll_in_time_in_a_rebalance_leaves_its_group_and_joins_again_once() -> None:
+@virtually
+async def test_a_member_that_does_not_poll_in_time_in_a_rebalance_leaves_its_group_and_joins_again_once() -> None:
     """A LeaveGroup that is answered late is no reason to join twice."""
     broker = broker_of_a_group()
     lost: list[TopicPartition] = []
-
-    async def main() -> None:
-        async with Consumer(TOPIC, **OPTIONS, on_lost=lost.extend) as consumer:
-            await read_until(consumer, lambda: bool(consumer.assignment()))
-            rebalances(broker)
-            broker.answers[ApiKey.LEAVE_GROUP] = lambda _: None
-            await pass_time(POLL_S + HEARTBEAT_S + 1)
-            assert broker.count(ApiKey.LEAVE_GROUP) == 1
-            await read_until(consumer, lambda: consumer.assignment_count == 2)
-            assert lost == [PLACE]
-            await consumer.poll(int(REQUEST_S * 2_000))
-            assert broker.count(ApiKey.JOIN_GROUP) == 2
-            broker.answers[ApiKey.LEAVE_GROUP] = lambda _: LeaveGroupResponse()
-
-    run_virtually(broker, main)
+    async with Consumer(TOPIC, **OPTIONS, on_lost=lost.extend) as consumer:
+        await read_until(consumer, lambda: bool(consumer.assignment()))
+        rebalances(broker)
+        broker.answers[ApiKey.LEAVE_GROUP] = lambda _: None
+        await pass_time(POLL_S + HEARTBEAT_S + 1)
+        assert broker.count(ApiKey.LEAVE_GROUP) == 1
+        await read_until(consumer, lambda: consumer.assignment_count == 2)
+        assert lost == [PLACE]
+        await consumer.poll(int(REQUEST_S * 2_000))
+        assert broker.count(ApiKey.JOIN_GROUP) == 2
+        broker.answers[ApiKey.LEAVE_GROUP] = lambda _: LeaveGroupResponse()
 
 
-def test_a_consumer_that_is_closed_while_it_leaves_for_its_silence_leaves_nothing_running() -> None:
+@virtually
+async def test_a_consumer_that_is_closed_while_it_leaves_for_its_silence_leaves_nothing_running() -> None:
     broker = broker_of_a_group()
-
-    async def main() -> None:
-        async with Consumer(TOPIC, **OPTIONS) as consumer:
-            await read_until(consumer, lambda: bool(consumer.assignment()))
-            broker.answers[ApiKey.LEAVE_GROUP] = lambda _: None
-            await pass_time(POLL_S + HEARTBEAT_S + 1)
-            assert broker.count(ApiKey.LEAVE_GROUP) == 1
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    run_virtually(broker, main)
+    async with Consumer(TOPIC, **OPTIONS) as consumer:
+        await read_until(consumer, lambda: bool(consumer.assignment()))
+        broker.answers[ApiKey.LEAVE_GROUP] = lambda _: None
+        await pass_time(POLL_S + HEARTBEAT_S + 1)
+        assert broker.count(ApiKey.LEAVE_GROUP) == 1
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 # --- applying an assignment -------------------------------------------------------------------------------------------
 
 
-def test_an_assignment_whose_partitions_cannot_be_looked_up_at_first_is_applied_by_a_later_poll() -> None:
+@virtually
+async def test_an_assignment_whose_partitions_cannot_be_looked_up_at_first_is_applied_by_a_later_poll() -> None:
     broker = broker_of_a_group()
+    async with Consumer(TOPIC, **OPTIONS, default_api_timeout_ms=5_000) as consumer:
 
-    async def main() -> None:
-        async with Consumer(TOPIC, **OPTIONS, default_api_timeout_ms=5_000) as consumer:
+        def sync_and_fall_silent(request: Any) -> SyncGroupResponse:
+            broker.answers[ApiKey.METADATA] = lambda _: None
+            consumer._cluster.metadata.forget_leaders([TOPIC])
+            return sync(request)
 
-            def sync_and_fall_silent(request: Any) -> SyncGroupResponse:
-                broker.answers[ApiKey.METADATA] = lambda _: None
-                consumer._cluster.metadata.forget_leaders([TOPIC])
-                return sync(request)
-
-            broker.answers[ApiKey.SYNC_GROUP] = sync_and_fall_silent
-            with pytest.raises(RequestTimedOut):
-                await consumer.poll(10_000)
-            assert consumer.assignment() == []
-            broker.answers[ApiKey.METADATA] = metadata
-            await consumer.poll(5_000)
-            assert consumer.assignment() == [PLACE]
-            assert broker.count(ApiKey.JOIN_GROUP) == 1
-
-    run_virtually(broker, main)
+        broker.answers[ApiKey.SYNC_GROUP] = sync_and_fall_silent
+        with pytest.raises(RequestTimedOut):
+            await consumer.poll(10_000)
+        assert consumer.assignment() == []
+        broker.answers[ApiKey.METADATA] = metadata
+        await consumer.poll(5_000)
+        assert consumer.assignment() == [PLACE]
+        assert broker.count(ApiKey.JOIN_GROUP) == 1
 
 
-def test_what_a_cooperative_member_must_give_up_is_given_up_by_the_poll_whose_on_revoke_returns() -> None:
+@virtually
+async def test_what_a_cooperative_member_must_give_up_is_given_up_by_the_poll_whose_on_revoke_returns() -> None:
     broker = broker_of_a_group()
     revoked: list[Sequence[TopicPartition]] = []
 
@@ -185,46 +168,40 @@ def test_what_a_cooperative_member_must_give_up_is_given_up_by_the_poll_whose_on
         if len(revoked) == 1:
             raise OSError
 
-    async def main() -> None:
-        async with Consumer(TOPIC, **OPTIONS, **COOPERATIVE, on_revoke=on_revoke) as consumer:
-            await read_until(consumer, lambda: bool(consumer.assignment()))
-            rebalances(broker)
-            broker.answers[ApiKey.SYNC_GROUP] = lambda _: SyncGroupResponse(assignment=encode_assignment([]))
-            with pytest.raises(OSError):
-                await read_until(consumer, lambda: not consumer.assignment())
-            assert consumer.assignment() == [PLACE]
+    async with Consumer(TOPIC, **OPTIONS, **COOPERATIVE, on_revoke=on_revoke) as consumer:
+        await read_until(consumer, lambda: bool(consumer.assignment()))
+        rebalances(broker)
+        broker.answers[ApiKey.SYNC_GROUP] = lambda _: SyncGroupResponse(assignment=encode_assignment([]))
+        with pytest.raises(OSError):
             await read_until(consumer, lambda: not consumer.assignment())
-            assert revoked == [[PLACE], [PLACE]]
+        assert consumer.assignment() == [PLACE]
+        await read_until(consumer, lambda: not consumer.assignment())
+        assert revoked == [[PLACE], [PLACE]]
 
-    run_virtually(broker, main)
 
-
-def test_a_cooperative_member_that_gave_something_up_joins_again_although_it_cannot_look_up_what_is_new() -> None:
+@virtually
+async def test_a_cooperative_member_that_gave_something_up_joins_again_although_it_cannot_look_up_what_is_new() -> None:
     """Only then can the leader give away what this member had."""
     broker = broker_of_a_group()
+    async with Consumer(TOPIC, **OPTIONS, **COOPERATIVE, default_api_timeout_ms=5_000) as consumer:
+        await read_until(consumer, lambda: bool(consumer.assignment()))
+        rebalances(broker)
 
-    async def main() -> None:
-        async with Consumer(TOPIC, **OPTIONS, **COOPERATIVE, default_api_timeout_ms=5_000) as consumer:
-            await read_until(consumer, lambda: bool(consumer.assignment()))
-            rebalances(broker)
+        def moved(_: Any) -> SyncGroupResponse:
+            return SyncGroupResponse(assignment=encode_assignment([TopicPartition(TOPIC, 1)]))
 
-            def moved(_: Any) -> SyncGroupResponse:
-                return SyncGroupResponse(assignment=encode_assignment([TopicPartition(TOPIC, 1)]))
+        broker.answers[ApiKey.SYNC_GROUP] = moved
+        with pytest.raises(RequestTimedOut):
+            await read_until(consumer, lambda: False)
+        assert consumer.assignment() == []
+        joined = broker.count(ApiKey.JOIN_GROUP)
 
-            broker.answers[ApiKey.SYNC_GROUP] = moved
-            with pytest.raises(RequestTimedOut):
-                await read_until(consumer, lambda: False)
-            assert consumer.assignment() == []
-            joined = broker.count(ApiKey.JOIN_GROUP)
+        def with_two_partitions(request: Any) -> Any:
+            found = metadata(request)
+            (first,) = found.topics[0].partitions
+            second = type(first)(partition_index=1, leader_id=0)
+            found.topics[0].partitions = [first, second]
+            return found
 
-            def with_two_partitions(request: Any) -> Any:
-                found = metadata(request)
-                (first,) = found.topics[0].partitions
-                second = type(first)(partition_index=1, leader_id=0)
-                found.topics[0].partitions = [first, second]
-                return found
-
-            broker.answers[ApiKey.METADATA] = with_two_partitions
-            await read_until(consumer, lambda: broker.count(ApiKey.JOIN_GROUP) > joined)
-
-    run_virtually(broker, main)
+        broker.answers[ApiKey.METADATA] = with_two_partitions
+        await read_until(consumer, lambda: broker.count(ApiKey.JOIN_GROUP) > joined)

@@ -38,7 +38,7 @@ from oncelog.protocol.generated.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 from tests.fakes.scripted_answers import OF_A_PRODUCER, TOPIC, metadata
-from tests.fakes.virtual_loop import Answers, ScriptedBroker, run_virtually
+from tests.fakes.virtual_loop import Answers, ScriptedBroker, virtually
 from tests.unit.client.test_interrupts import OF_A_READER
 
 HOST = "host:1"
@@ -92,52 +92,45 @@ def now_s() -> float:
 
 
 @MISTAKES
-def test_offsets_of_what_does_not_exist_are_refused_soon_and_by_its_name(
+@virtually
+async def test_offsets_of_what_does_not_exist_are_refused_soon_and_by_its_name(
     place: TopicPartition, kind: type[KafkaError], said: str
 ) -> None:
     heard: list[KafkaError | None] = []
-
-    async def main() -> None:
-        async with Consumer(bootstrap_servers=HOST, group_id="group", enable_auto_commit=False) as consumer:
-            with pytest.raises(kind, match=said):
-                await consumer.commit_sync({PLACE: 1, place: 3})
-            assert now_s() < SOON_S
-            consumer.commit_async({place: 3}, lambda _, error: heard.append(error))
-        assert [type(each) for each in heard] == [kind]
-        assert now_s() < 2 * SOON_S
-
-    run_virtually(ScriptedBroker(READER), main)
+    ScriptedBroker(READER)
+    async with Consumer(bootstrap_servers=HOST, group_id="group", enable_auto_commit=False) as consumer:
+        with pytest.raises(kind, match=said):
+            await consumer.commit_sync({PLACE: 1, place: 3})
+        assert now_s() < SOON_S
+        consumer.commit_async({place: 3}, lambda _, error: heard.append(error))
+    assert [type(each) for each in heard] == [kind]
+    assert now_s() < 2 * SOON_S
 
 
-def test_offsets_of_a_topic_that_the_coordinator_learns_of_later_are_committed() -> None:
+@virtually
+async def test_offsets_of_a_topic_that_the_coordinator_learns_of_later_are_committed() -> None:
     broker = ScriptedBroker(READER)
     broker.answers[ApiKey.OFFSET_COMMIT] = lambda request: commit(request) if now_s() < 0.5 else OffsetCommitResponse()
-
-    async def main() -> None:
-        async with Consumer(bootstrap_servers=HOST, group_id="group", enable_auto_commit=False) as consumer:
-            await consumer.commit_sync({TopicPartition("new", 0): 3})
-            assert 0.5 <= now_s() < 1
-
-    run_virtually(broker, main)
+    async with Consumer(bootstrap_servers=HOST, group_id="group", enable_auto_commit=False) as consumer:
+        await consumer.commit_sync({TopicPartition("new", 0): 3})
+        assert 0.5 <= now_s() < 1
 
 
 @MISTAKES
-def test_a_transaction_fails_soon_with_offsets_of_what_does_not_exist(
+@virtually
+async def test_a_transaction_fails_soon_with_offsets_of_what_does_not_exist(
     place: TopicPartition, kind: type[KafkaError], said: str
 ) -> None:
     """The coordinator has those of the other partitions: they must not be committed alone."""
-
-    async def main() -> None:
-        async with Producer(HOST, transactional_id="id") as producer:
-            transaction = producer.transaction()
-            with pytest.raises(kind, match=said):
-                async with transaction:
-                    with pytest.raises(kind, match=said):
-                        await transaction.send_offsets({PLACE: 1, place: 3}, group=ConsumerGroupMetadata("group"))
-                    assert now_s() < SOON_S
-            assert transaction.state == "aborted"
-
-    run_virtually(ScriptedBroker(WRITER), main)
+    ScriptedBroker(WRITER)
+    async with Producer(HOST, transactional_id="id") as producer:
+        transaction = producer.transaction()
+        with pytest.raises(kind, match=said):
+            async with transaction:
+                with pytest.raises(kind, match=said):
+                    await transaction.send_offsets({PLACE: 1, place: 3}, group=ConsumerGroupMetadata("group"))
+                assert now_s() < SOON_S
+        assert transaction.state == "aborted"
 
 
 def configs(value: str) -> Callable[[Any], DescribeConfigsResponse]:
@@ -146,20 +139,19 @@ def configs(value: str) -> Callable[[Any], DescribeConfigsResponse]:
 
 
 @pytest.mark.parametrize("max_block_ms", [1_000, 60_000])
-def test_a_record_for_a_topic_that_no_broker_will_create_is_refused_soon(max_block_ms: int) -> None:
+@virtually
+async def test_a_record_for_a_topic_that_no_broker_will_create_is_refused_soon(max_block_ms: int) -> None:
     answers = {**OF_A_PRODUCER, ApiKey.METADATA: without_topics, ApiKey.DESCRIBE_CONFIGS: configs("false")}
-
-    async def main() -> None:
-        async with Producer(HOST, max_block_ms=max_block_ms) as producer:
-            with pytest.raises(UnknownTopic, match=r"topic 'topik' does not exist \(did you mean 'topic'\?\)"):
-                await producer.send("topik", b"value")
-            assert now_s() < SOON_S
-
-    run_virtually(ScriptedBroker(answers), main)
+    ScriptedBroker(answers)
+    async with Producer(HOST, max_block_ms=max_block_ms) as producer:
+        with pytest.raises(UnknownTopic, match=r"topic 'topik' does not exist \(did you mean 'topic'\?\)"):
+            await producer.send("topik", b"value")
+        assert now_s() < SOON_S
 
 
 @pytest.mark.parametrize("describes", [True, False])
-def test_a_topic_that_the_broker_creates_on_its_own_is_waited_for(describes: bool) -> None:
+@virtually
+async def test_a_topic_that_the_broker_creates_on_its_own_is_waited_for(describes: bool) -> None:
     """The client waits also if it may not know whether the broker creates it."""
     created = MetadataResponseTopic(name="new", partitions=[MetadataResponsePartition(partition_index=0, leader_id=0)])
 
@@ -171,10 +163,7 @@ def test_a_topic_that_the_broker_creates_on_its_own_is_waited_for(describes: boo
     answers = {**OF_A_PRODUCER, ApiKey.METADATA: slowly}
     if describes:
         answers[ApiKey.DESCRIBE_CONFIGS] = configs("true")
-
-    async def main() -> None:
-        async with Producer(HOST) as producer:
-            assert await producer.partitions_for("new") == 1
-            assert 3 <= now_s() < 3 + SOON_S
-
-    run_virtually(ScriptedBroker(answers), main)
+    ScriptedBroker(answers)
+    async with Producer(HOST) as producer:
+        assert await producer.partitions_for("new") == 1
+        assert 3 <= now_s() < 3 + SOON_S

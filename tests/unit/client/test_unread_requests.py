@@ -8,7 +8,7 @@ from oncelog.client import Producer, QueueFull
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.records.batch import read_header
 from tests.fakes.scripted_answers import OF_A_PRODUCER, TOPIC
-from tests.fakes.virtual_loop import HIGH_WATER_BYTES, ScriptedBroker, pass_time, run_virtually
+from tests.fakes.virtual_loop import HIGH_WATER_BYTES, ScriptedBroker, pass_time, virtually
 
 HOST = "host:1"
 MEMORY = 1 << 20
@@ -49,54 +49,45 @@ def without_responses() -> ScriptedBroker:
     return ScriptedBroker({**OF_A_PRODUCER, ApiKey.PRODUCE: lambda _: None})
 
 
-def test_what_a_broker_does_not_read_stays_in_buffer_memory() -> None:
+@virtually
+async def test_what_a_broker_does_not_read_stays_in_buffer_memory() -> None:
     broker = without_responses()
+    producer = await unacknowledged().__aenter__()
+    await producer.send(TOPIC, b"first")
+    broker.reads = False
+    assert await fill(producer) < 2 * MEMORY // 1_000
+    assert max(each.unread_bytes for each in broker.connections) <= HIGH_WATER_BYTES + 2 * BATCH
+    await producer.close(0)
 
-    async def main() -> None:
-        producer = await unacknowledged().__aenter__()
+
+@virtually
+async def test_a_broker_that_reads_again_gets_everything() -> None:
+    broker = without_responses()
+    async with unacknowledged() as producer:
         await producer.send(TOPIC, b"first")
         broker.reads = False
-        assert await fill(producer) < 2 * MEMORY // 1_000
-        assert max(each.unread_bytes for each in broker.connections) <= HIGH_WATER_BYTES + 2 * BATCH
-        await producer.close(0)
-
-    run_virtually(broker, main)
-
-
-def test_a_broker_that_reads_again_gets_everything() -> None:
-    broker = without_responses()
-
-    async def main() -> None:
-        async with unacknowledged() as producer:
-            await producer.send(TOPIC, b"first")
-            broker.reads = False
-            taken = await fill(producer)
-            assert received_count(broker) == 1
-            broker.read_on()
-            await producer.flush(timeout_ms=1_000)
-            assert received_count(broker) == 1 + taken
-
-    run_virtually(broker, main)
+        taken = await fill(producer)
+        assert received_count(broker) == 1
+        broker.read_on()
+        await producer.flush(timeout_ms=1_000)
+        assert received_count(broker) == 1 + taken
 
 
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "silent"])
-def test_what_waits_behind_a_full_connection_is_sent_over_the_next_one(is_closed: bool) -> None:
+@virtually
+async def test_what_waits_behind_a_full_connection_is_sent_over_the_next_one(is_closed: bool) -> None:
     """The next connection is opened when the broker closes the full one, or has not read for request.timeout.ms."""
     broker = without_responses()
-
-    async def main() -> None:
-        async with unacknowledged() as producer:
-            await producer.send(TOPIC, b"first")
-            broker.reads = False
-            begun_s = asyncio.get_running_loop().time()
-            taken = await fill(producer)
-            unread_bytes = max(each.unread_bytes for each in broker.connections)
-            broker.reads = True
-            if is_closed:
-                for each in broker.connections:
-                    each.close()
-            await pass_time(REQUEST_MS / 1000)
-            assert asyncio.get_running_loop().time() - begun_s < 15
-            assert received_count(broker) >= taken - unread_bytes // 1_000
-
-    run_virtually(broker, main)
+    async with unacknowledged() as producer:
+        await producer.send(TOPIC, b"first")
+        broker.reads = False
+        begun_s = asyncio.get_running_loop().time()
+        taken = await fill(producer)
+        unread_bytes = max(each.unread_bytes for each in broker.connections)
+        broker.reads = True
+        if is_closed:
+            for each in broker.connections:
+                each.close()
+        await pass_time(REQUEST_MS / 1000)
+        assert asyncio.get_running_loop().time() - begun_s < 15
+        assert received_count(broker) >= taken - unread_bytes // 1_000

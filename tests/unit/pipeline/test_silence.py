@@ -12,7 +12,7 @@ from oncelog.pipeline.sink.marker import MARKER_TOPIC, ensure_topic, read_marker
 from oncelog.pipeline.sink.plan import sink_settings
 from oncelog.pipeline.sink.publish import publish
 from tests.fakes.scripted_answers import OF_A_PRODUCER
-from tests.fakes.virtual_loop import ScriptedBroker, run_virtually
+from tests.fakes.virtual_loop import ScriptedBroker, virtually
 
 HOST = "host:1"
 SOON_S = 1.0
@@ -48,18 +48,15 @@ OF_THE_SINK: dict[str, Work] = {
     ("options", "expected_s"), [({}, 120), ({"max_block_ms": "5000"}, 5), ({"max_block_ms": "150000"}, 150)]
 )
 @pytest.mark.parametrize("work", OF_THE_SINK.values(), ids=OF_THE_SINK)
-def test_the_sink_waits_for_a_broker_for_max_block_ms(
+@virtually
+async def test_the_sink_waits_for_a_broker_for_max_block_ms(
     work: Work, options: dict[str, str], expected_s: float, is_silent: bool
 ) -> None:
     broker = ScriptedBroker(OF_A_PRODUCER)
     (broker.silent if is_silent else broker.refusing).add("host")
-
-    async def main() -> None:
-        with pytest.raises(KafkaError):
-            await work(writing(**options))
-        assert expected_s - SOON_S < asyncio.get_running_loop().time() < expected_s + SOON_S
-
-    run_virtually(broker, main)
+    with pytest.raises(KafkaError):
+        await work(writing(**options))
+    assert expected_s - SOON_S < asyncio.get_running_loop().time() < expected_s + SOON_S
 
 
 def test_whatever_else_asks_the_brokers_waits_as_the_options_say() -> None:
