@@ -17,6 +17,7 @@ from oncelog.client import (
     TopicPartition,
     TransactionalSession,
 )
+from tests.clients.topics import until_stable
 from tests.conftest import Start
 from tests.support.kafka.server import free_ports
 from tests.support.patience import PATIENCE_S
@@ -125,9 +126,8 @@ async def fill(bootstrap: str) -> None:
 async def everything(bootstrap: str) -> list[list[int]]:
     """The whole result, once nothing is open."""
     places = [TopicPartition("out", index) for index in range(PARTITIONS)]
+    await until_stable(bootstrap, *places)
     async with Admin(bootstrap) as admin:
-        while await admin.list_offsets(places, isolation_level="read_committed") != await admin.list_offsets(places):
-            pass
         ends = await admin.list_offsets(places)
     found: list[list[int]] = [[] for _ in range(PARTITIONS)]
     async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +13,10 @@ from oncelog.client import (
     Consumer,
     ConsumerOptions,
     InvalidState,
-    NewTopic,
     Producer,
     TopicPartition,
 )
+from tests.clients.topics import new_topic
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
 from tests.support.patience import SHORT_OF_DEFAULTS_S
@@ -32,9 +31,7 @@ KINDS = {
 
 async def opened(daemon: Daemon, kind: str = "eager", **options: Any) -> Consumer:
     """A member of a new group that has read the only record of each of two partitions."""
-    topic = f"topic-{uuid.uuid4().hex[:8]}"
-    async with Admin(daemon.bootstrap) as admin:
-        await admin.create_topics(NewTopic(topic, 2, 1))
+    topic = await new_topic(daemon.bootstrap, 2)
     async with Producer(daemon.bootstrap) as producer:
         for partition in range(2):
             await producer.send(topic, b"value", partition=partition)

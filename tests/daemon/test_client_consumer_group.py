@@ -1,13 +1,13 @@
 """Our client as a member of a consumer group (KIP-848), where heartbeats and their answers get lost."""
 
 import asyncio
-import uuid
 from collections.abc import Iterator, Sequence
 
 import pytest
 
-from oncelog.client import Admin, ConfigError, Consumer, ConsumerOptions, FatalError, NewTopic, Producer, TopicPartition
+from oncelog.client import Admin, ConfigError, Consumer, ConsumerOptions, FatalError, Producer, TopicPartition
 from oncelog.faults import Action, ApiKey, ErrorCode, FaultClient, Point, Rule, Selector
+from tests.clients.topics import new_topic
 from tests.support.foreign.interop import QUICK_GROUPS
 from tests.support.patience import PATIENCE_MS, PATIENCE_S
 from tests.support.processes.daemon import Daemon
@@ -34,10 +34,8 @@ def started(running: Daemon) -> Iterator[tuple[Daemon, FaultClient]]:
     faults.remove_all()
 
 
-async def new_topic(daemon: Daemon, partitions: int = 4) -> str:
-    name = f"topic-{uuid.uuid4().hex[:8]}"
-    async with Admin(daemon.bootstrap) as admin:
-        await admin.create_topics(NewTopic(name, partitions, 1))
+async def filled_topic(daemon: Daemon, partitions: int = 4) -> str:
+    name = await new_topic(daemon.bootstrap, partitions)
     async with Producer(daemon.bootstrap) as producer:
         for partition in range(partitions):
             await producer.send(name, b"value", partition=partition)
@@ -66,7 +64,7 @@ async def test_a_commit_under_an_epoch_whose_successor_got_lost_is_sent_again_un
     started: tuple[Daemon, FaultClient],
 ) -> None:
     daemon, faults = started
-    topic = await new_topic(daemon)
+    topic = await filled_topic(daemon)
     planted: list[int] = []
 
     async def on_revoke(_: object) -> None:
@@ -96,7 +94,7 @@ async def test_an_offset_that_is_refused_for_a_stale_epoch_is_looked_up_again(
     started: tuple[Daemon, FaultClient],
 ) -> None:
     daemon, faults = started
-    topic = await new_topic(daemon)
+    topic = await filled_topic(daemon)
     faults.plant(Rule(Point.REQUEST, Action.ERROR, LOOKUPS, error=ErrorCode.STALE_MEMBER_EPOCH))
     async with member(daemon, topic, client_id="first", retry_backoff_ms=5) as first:
         assert len(await first.poll(PATIENCE_MS)) > 0
@@ -107,7 +105,7 @@ async def test_a_member_joins_once_though_its_heartbeats_get_lost(
     started: tuple[Daemon, FaultClient], point: Point
 ) -> None:
     daemon, faults = started
-    topic = await new_topic(daemon)
+    topic = await filled_topic(daemon)
     faults.plant(Rule(point, Action.DROP, HEARTBEATS, times=3))
     async with member(daemon, topic, client_id="first", retry_backoff_ms=5) as first:
         await share(4, among=[first])
@@ -121,7 +119,7 @@ async def test_a_fenced_member_gives_up_everything_and_joins_again(
     started: tuple[Daemon, FaultClient], code: ErrorCode
 ) -> None:
     daemon, faults = started
-    topic = await new_topic(daemon)
+    topic = await filled_topic(daemon)
     told: list[str] = []
 
     async def note(what: str, partitions: Sequence[TopicPartition]) -> None:
@@ -146,7 +144,7 @@ async def test_a_fenced_member_gives_up_everything_and_joins_again(
 @pytest.mark.interpreted  # sent_requests replaces a method of the connection
 async def test_a_heartbeat_that_has_nothing_new_to_say_says_nothing(started: tuple[Daemon, FaultClient]) -> None:
     daemon, _ = started
-    topic = await new_topic(daemon, partitions=100)
+    topic = await filled_topic(daemon, partitions=100)
     async with member(daemon, topic) as first:
         await share(100, among=[first])
         await first.heartbeat()
@@ -161,7 +159,7 @@ async def test_the_coordinators_assignor_can_be_chosen_and_an_unknown_one_is_nam
     started: tuple[Daemon, FaultClient],
 ) -> None:
     daemon, _ = started
-    topic = await new_topic(daemon)
+    topic = await filled_topic(daemon)
     async with (
         member(daemon, topic, group_remote_assignor="range") as first,
         member(daemon, topic, group_remote_assignor="range") as second,
@@ -176,7 +174,7 @@ async def test_the_coordinators_assignor_can_be_chosen_and_an_unknown_one_is_nam
 
 async def test_two_members_cannot_have_one_instance_id_at_a_time(started: tuple[Daemon, FaultClient]) -> None:
     daemon, _ = started
-    topic = await new_topic(daemon)
+    topic = await filled_topic(daemon)
     async with (
         member(daemon, topic, group_instance_id="one") as first,
         member(daemon, topic, group_instance_id="one") as second,

@@ -1,8 +1,7 @@
 """Hooks see what Kafka's interceptors see, may change what those may, and break nothing when they raise."""
 
 import logging
-import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from oncelog import (
     ConfigError,
     Consumer,
     KafkaError,
-    NewTopic,
     Producer,
     ProducerRecord,
     Record,
@@ -22,16 +20,14 @@ from oncelog import (
     TopicPartition,
     TransactionAborted,
 )
+from tests.clients.topics import new_topic
 from tests.support.patience import PATIENCE_MS
 from tests.support.processes.daemon import Daemon
 
 
 @pytest.fixture
-async def topic(daemon: Daemon) -> AsyncIterator[str]:
-    name = f"topic-{uuid.uuid4().hex[:8]}"
-    async with Admin(daemon.bootstrap) as admin:
-        await admin.create_topics(NewTopic(name, 1, 1))
-    yield name
+async def topic(daemon: Daemon) -> str:
+    return await new_topic(daemon.bootstrap)
 
 
 async def fill(daemon: Daemon, topic: str, *values: bytes) -> None:

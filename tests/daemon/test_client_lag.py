@@ -1,12 +1,12 @@
 """How far a consumer is behind, and where it can go: the same on our daemon and on Apache Kafka."""
 
-import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from oncelog.client import Admin, ConfigError, Consumer, ConsumerOptions, Lag, NewTopic, Producer, TopicPartition
+from oncelog.client import ConfigError, Consumer, ConsumerOptions, Lag, Producer, TopicPartition
+from tests.clients.topics import new_topic, until_stable
 from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_MS
 
@@ -15,20 +15,6 @@ from tests.support.patience import PATIENCE_MS
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving(request.param, tmp_path_factory.mktemp(request.param)) as bootstrap:
         yield bootstrap
-
-
-async def new_topic(bootstrap: str, partitions: int = 1) -> str:
-    name = f"topic-{uuid.uuid4().hex[:8]}"
-    async with Admin(bootstrap) as admin:
-        await admin.create_topics(NewTopic(name, partitions, 1))
-    return name
-
-
-async def until_stable(bootstrap: str, place: TopicPartition) -> None:
-    """EndTxn is answered when the outcome is certain, and the markers follow: wait for them."""
-    async with Admin(bootstrap) as admin:
-        while await admin.list_offsets([place], isolation_level="read_committed") != await admin.list_offsets([place]):
-            pass
 
 
 async def write(bootstrap: str, topic: str) -> None:

@@ -21,6 +21,7 @@ from oncelog.client import (
     TopicPartition,
 )
 from oncelog.client.blocking import clients as sync
+from tests.clients.topics import new_topic
 from tests.conftest import Start
 from tests.support.patience import GIVES_UP_MS, PATIENCE_MS, PATIENCE_S
 from tests.support.processes.daemon import Daemon
@@ -30,10 +31,7 @@ TOO_LARGE = bytes(1_000)
 
 async def small_topic(daemon: Daemon) -> str:
     """One that takes no `TOO_LARGE`."""
-    topic = f"small-{uuid.uuid4().hex[:8]}"
-    async with Admin(daemon.bootstrap) as admin:
-        await admin.create_topics(NewTopic(topic, 1, 1, {"max.message.bytes": "500"}))
-    return topic
+    return await new_topic(daemon.bootstrap, max_message_bytes="500")
 
 
 async def topic_of(daemon: Daemon, count: int) -> str:

@@ -1,14 +1,14 @@
 """How much a consumer fetches ahead, and of what."""
 
 import asyncio
-import uuid
 
 import pytest
 
-from oncelog.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from oncelog.client import Consumer, Producer, TopicPartition
 from oncelog.client.consuming.fetcher import Fetcher
 from oncelog.client.values.errors import RequestTimedOut
 from oncelog.protocol.api_keys import ApiKey
+from tests.clients.topics import new_topic
 from tests.support.patience import PATIENCE_MS
 from tests.support.processes.daemon import Daemon
 from tests.support.requests.sent_requests import sent_requests
@@ -21,9 +21,7 @@ PER_PARTITION = 30
 
 async def filled_topic(daemon: Daemon) -> str:
     """Six megabytes in batches of 60 kB."""
-    name = f"topic-{uuid.uuid4().hex[:8]}"
-    async with Admin(daemon.bootstrap) as admin:
-        await admin.create_topics(NewTopic(name, PARTITIONS, 1))
+    name = await new_topic(daemon.bootstrap, PARTITIONS)
     async with Producer(daemon.bootstrap, batch_size=BATCH_BYTES, linger_ms=50) as producer:
         for number in range(PARTITIONS * PER_PARTITION):
             value = b"%d " % number + b"x" * RECORD_BYTES

@@ -1,16 +1,16 @@
 """What a consumer does while its group rebalances."""
 
 import asyncio
-import uuid
 
 import pytest
 
-from oncelog.client import Admin, Consumer, ConsumerOptions, NewTopic, Producer, TopicPartition
+from oncelog.client import Admin, Consumer, ConsumerOptions, Producer, TopicPartition
 from oncelog.client.groups.subscriptions import Subscription, encode_cooperative_subscription
 from oncelog.faults import Action, ApiKey, Point, Rule, Selector
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from tests.clients.group_members import Member
+from tests.clients.topics import new_topic
 from tests.clients.wire import WireBroker
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
@@ -22,15 +22,8 @@ FOR_GOOD_MS = 4 * PATIENCE_MS
 """A session that does not expire while a test waits."""
 
 
-async def new_topic(daemon: Daemon, partitions: int) -> str:
-    name = f"topic-{uuid.uuid4().hex[:8]}"
-    async with Admin(daemon.bootstrap) as admin:
-        await admin.create_topics(NewTopic(name, partitions, 1))
-    return name
-
-
 async def test_a_cooperative_member_reads_and_commits_while_the_group_waits_for_another_one(daemon: Daemon) -> None:
-    topic = await new_topic(daemon, 4)
+    topic = await new_topic(daemon.bootstrap, 4)
     subscription = encode_cooperative_subscription(Subscription([topic]))
     wire = WireBroker(daemon.bootstrap)
     silent = Member(
@@ -75,7 +68,7 @@ async def test_a_commit_of_a_cooperative_member_that_comes_in_the_middle_of_its_
     start_daemon: Start,
 ) -> None:
     daemon, faults = with_faults(start_daemon, "group.initial.rebalance.delay.ms=0")
-    topic = await new_topic(daemon, 4)
+    topic = await new_topic(daemon.bootstrap, 4)
     place = TopicPartition(topic, 0)
     wire = WireBroker(daemon.bootstrap)
     subscription = encode_cooperative_subscription(Subscription([topic]))
@@ -107,7 +100,7 @@ async def test_a_commit_of_a_cooperative_member_that_comes_in_the_middle_of_its_
 
 
 async def test_closing_does_not_wait_for_a_join_that_waits_for_others(daemon: Daemon) -> None:
-    topic = await new_topic(daemon, 1)
+    topic = await new_topic(daemon.bootstrap, 1)
     wire = WireBroker(daemon.bootstrap)
     subscription = encode_cooperative_subscription(Subscription([topic]))
     silent = Member(wire, group_id=topic, protocols=[("range", subscription)], session_timeout_ms=FOR_GOOD_MS)
@@ -135,7 +128,7 @@ IMPATIENT = ConsumerOptions(session_timeout_ms=2_000, heartbeat_interval_ms=100,
 
 async def test_a_join_whose_response_got_lost_is_sent_again_and_answered(start_daemon: Start) -> None:
     daemon, faults = with_faults(start_daemon, *QUICK_SESSIONS)
-    topic = await new_topic(daemon, 4)
+    topic = await new_topic(daemon.bootstrap, 4)
     joins = Selector(api=ApiKey.JOIN_GROUP, client_id="second")
     lost = faults.plant(Rule(Point.ANSWER, Action.HOLD, joins))
     options = ConsumerOptions(bootstrap_servers=daemon.bootstrap, group_id=topic)
@@ -154,7 +147,7 @@ async def test_a_join_that_is_sent_again_and_again_waits_for_the_other_members_a
     start_daemon: Start,
 ) -> None:
     daemon, faults = with_faults(start_daemon, *QUICK_SESSIONS)
-    topic = await new_topic(daemon, 4)
+    topic = await new_topic(daemon.bootstrap, 4)
     joins = Selector(api=ApiKey.JOIN_GROUP, client_id="second")
     seen = faults.plant(Rule(Point.REQUEST, Action.DELAY, joins, delay_ms=0, times=None))
     options = ConsumerOptions(bootstrap_servers=daemon.bootstrap, group_id=topic)

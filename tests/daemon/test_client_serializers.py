@@ -18,6 +18,7 @@ from oncelog import (
     TopicPartition,
     TransactionalSession,
 )
+from tests.clients.topics import new_topic
 from tests.support.patience import PATIENCE_MS
 from tests.support.processes.daemon import Daemon
 
@@ -27,9 +28,8 @@ POISON = b"{"
 @pytest.fixture
 async def topic(daemon: Daemon) -> AsyncIterator[str]:
     """Two partitions; in the first: 0, poison, 2."""
-    name = f"topic-{uuid.uuid4().hex[:8]}"
-    async with Admin(daemon.bootstrap) as admin, Producer(daemon.bootstrap) as producer:
-        await admin.create_topics(NewTopic(name, 2, 1))
+    name = await new_topic(daemon.bootstrap, 2)
+    async with Producer(daemon.bootstrap) as producer:
         for value in (b"0", POISON, b"2"):
             await producer.send_soon(name, value, partition=0)
         await producer.send_soon(name, b"10", partition=1)

@@ -2,23 +2,16 @@
 
 import asyncio
 import signal
-import uuid
 
 import pytest
 
-from oncelog.client import Admin, Consumer, NewTopic, Producer, ProducerOptions, TopicPartition
+from oncelog.client import Consumer, Producer, ProducerOptions, TopicPartition
 from oncelog.client.values.errors import AbortableError, CommitUnknown, ConnectionLost, DeliveryTimeout, RequestTimedOut
 from oncelog.client.values.records import IsolationLevel
+from tests.clients.topics import new_topic, until_stable
 from tests.conftest import Start
 from tests.support.patience import GIVES_UP_MS, PATIENCE_MS, PATIENCE_S, SHORT_OF_DEFAULTS_S
 from tests.support.processes.daemon import Daemon
-
-
-async def new_topic(daemon: Daemon, partitions: int = 1) -> str:
-    name = f"topic-{uuid.uuid4().hex[:8]}"
-    async with Admin(daemon.bootstrap) as admin:
-        await admin.create_topics(NewTopic(name, partitions, 1))
-    return name
 
 
 async def read_all(
@@ -29,12 +22,7 @@ async def read_all(
         bootstrap_servers=daemon.bootstrap, isolation_level=isolation_level, auto_offset_reset="earliest"
     ) as consumer:
         consumer.assign([place])
-        async with Admin(daemon.bootstrap) as admin, asyncio.timeout(PATIENCE_S):
-            # EndTxn is answered when the outcome is certain, and the markers follow.
-            while await admin.list_offsets([place], isolation_level="read_committed") != await admin.list_offsets(
-                [place]
-            ):
-                pass
+        await until_stable(daemon.bootstrap, place)
         end = (await consumer.end_offsets([place]))[place]
         values: list[bytes | None] = []
         while await consumer.position(place) < end:
@@ -58,7 +46,7 @@ async def revive(daemon: Daemon) -> None:
 async def test_every_record_is_written_once_and_in_order_across_a_kill(
     daemon: Daemon, transactional_id: str | None
 ) -> None:
-    topic = await new_topic(daemon, 3)
+    topic = await new_topic(daemon.bootstrap, 3)
     deliveries = []
     # A broker that does not come up again fails the test at once.
     async with (
@@ -82,7 +70,7 @@ async def test_every_record_is_written_once_and_in_order_across_a_kill(
 
 
 async def test_a_transaction_that_was_left_open_is_aborted_by_the_next_producer_after_a_kill(daemon: Daemon) -> None:
-    topic = await new_topic(daemon)
+    topic = await new_topic(daemon.bootstrap)
     async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0) as first:
         transaction = first.transaction()
         await transaction.__aenter__()
@@ -96,7 +84,7 @@ async def test_a_transaction_that_was_left_open_is_aborted_by_the_next_producer_
 
 
 async def test_a_commit_that_got_no_answer_is_unknown_until_it_is_asked_for_again(daemon: Daemon) -> None:
-    topic = await new_topic(daemon)
+    topic = await new_topic(daemon.bootstrap)
     async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=GIVES_UP_MS) as producer:
         async with producer.transaction() as transaction:
             await transaction.send(topic, b"x")
@@ -115,7 +103,7 @@ async def test_a_commit_that_got_no_answer_is_unknown_until_it_is_asked_for_agai
 
 
 async def test_a_commit_that_could_not_be_sent_is_no_commit(daemon: Daemon) -> None:
-    topic = await new_topic(daemon)
+    topic = await new_topic(daemon.bootstrap)
     async with Producer(daemon.bootstrap, transactional_id="x", linger_ms=0, max_block_ms=GIVES_UP_MS) as producer:
         with pytest.raises(AbortableError) as refused:
             async with producer.transaction() as transaction:
@@ -135,7 +123,7 @@ async def test_a_commit_that_could_not_be_sent_is_no_commit(daemon: Daemon) -> N
 
 
 async def test_nothing_waits_longer_than_its_deadline_for_a_broker_that_is_gone(daemon: Daemon) -> None:
-    topic = await new_topic(daemon)
+    topic = await new_topic(daemon.bootstrap)
     async with asyncio.timeout(SHORT_OF_DEFAULTS_S):
         options = ProducerOptions(delivery_timeout_ms=GIVES_UP_MS, max_block_ms=GIVES_UP_MS, linger_ms=0)
         async with Producer(daemon.bootstrap, **options) as producer:
@@ -154,7 +142,7 @@ async def test_nothing_waits_longer_than_its_deadline_for_a_broker_that_is_gone(
 
 
 async def test_an_idempotent_producer_continues_after_records_that_were_given_up(daemon: Daemon) -> None:
-    topic = await new_topic(daemon)
+    topic = await new_topic(daemon.bootstrap)
     async with Producer(daemon.bootstrap, delivery_timeout_ms=GIVES_UP_MS, linger_ms=0) as producer:
         await producer.send(topic, b"0")
         daemon.process.send_signal(signal.SIGSTOP)
@@ -170,7 +158,7 @@ async def test_an_idempotent_producer_continues_after_records_that_were_given_up
 
 
 async def test_a_consumer_and_its_group_continue_after_a_kill(daemon: Daemon) -> None:
-    topic = await new_topic(daemon)
+    topic = await new_topic(daemon.bootstrap)
     place = TopicPartition(topic, 0)
     async with (
         Producer(daemon.bootstrap, linger_ms=0) as producer,
@@ -190,7 +178,7 @@ async def test_a_cancelled_program_stops_soon_though_its_abort_is_not_answered(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("oncelog.client.producing.transaction._CANCELLED_PATIENCE_S", 0.2)
-    topic = await new_topic(daemon)
+    topic = await new_topic(daemon.bootstrap)
     async with (
         asyncio.timeout(SHORT_OF_DEFAULTS_S),
         Producer(daemon.bootstrap, transactional_id="x", linger_ms=0) as producer,

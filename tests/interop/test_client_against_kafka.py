@@ -2,7 +2,6 @@
 Kafka: the same tests, the same answers."""
 
 import asyncio
-import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -33,6 +32,8 @@ from oncelog.client.values.records import IsolationLevel
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.records.control import ControlRecordType
 from oncelog.protocol.records.record import decode_records
+from tests.clients.topics import new_topic, until_stable
+from tests.support.foreign.interop import unique
 from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
 
@@ -42,27 +43,6 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     overrides = ["oncelog.feature.transaction.version=1"] if request.param == "oncelog-first-protocol" else []
     with serving(request.param, tmp_path_factory.mktemp(request.param), *overrides) as bootstrap:
         yield bootstrap
-
-
-def fresh(kind: str) -> str:
-    return f"{kind}-{uuid.uuid4().hex[:8]}"
-
-
-async def new_topic(bootstrap: str, partitions: int = 1, **configs: str) -> str:
-    name = fresh("topic")
-    async with Admin(bootstrap) as admin:
-        settings = {key.replace("_", "."): value for key, value in configs.items()}
-        await admin.create_topics(NewTopic(name, partitions, 1, settings))
-    return name
-
-
-async def until_stable(bootstrap: str, places: list[TopicPartition]) -> None:
-    """EndTxn is answered when the outcome is certain, and the markers follow: wait for them."""
-    async with Admin(bootstrap) as admin, asyncio.timeout(PATIENCE_S):
-        while True:
-            stable = await admin.list_offsets(places, isolation_level="read_committed")
-            if stable == await admin.list_offsets(places):
-                return
 
 
 async def read_all(
@@ -76,7 +56,7 @@ async def read_all(
     """Everything up to where this isolation level may read; returns only when the positions are there."""
     places = [TopicPartition(topic, index) for index in range(partitions)]
     if not with_open:
-        await until_stable(bootstrap, places)
+        await until_stable(bootstrap, *places)
     async with Consumer(
         bootstrap_servers=bootstrap, isolation_level=isolation_level, auto_offset_reset="earliest"
     ) as consumer:
@@ -122,7 +102,10 @@ async def test_compressed_records_are_read_back(bootstrap: str, compression: Com
 
 async def test_read_committed_shows_what_is_committed_and_its_position_moves_past_the_rest(bootstrap: str) -> None:
     topic = await new_topic(bootstrap)
-    async with Producer(bootstrap, transactional_id=fresh("id"), linger_ms=0) as producer, Producer(bootstrap) as plain:
+    async with (
+        Producer(bootstrap, transactional_id=unique("id"), linger_ms=0) as producer,
+        Producer(bootstrap) as plain,
+    ):
         with pytest.raises(ZeroDivisionError):
             async with producer.transaction() as transaction:
                 await transaction.send(topic, b"aborted")
@@ -142,7 +125,7 @@ async def test_read_committed_shows_what_is_committed_and_its_position_moves_pas
 
 async def test_a_transaction_covers_several_partitions_and_topics(bootstrap: str) -> None:
     topic, other = await new_topic(bootstrap, 3), await new_topic(bootstrap)
-    async with Producer(bootstrap, transactional_id=fresh("id")) as producer:
+    async with Producer(bootstrap, transactional_id=unique("id")) as producer:
         for outcome in ("commit", "abort", "commit"):
             async with producer.transaction() as transaction:
                 for index in range(3):
@@ -155,7 +138,7 @@ async def test_a_transaction_covers_several_partitions_and_topics(bootstrap: str
 
 async def test_what_was_not_sent_when_a_transaction_aborts_fails_with_it(bootstrap: str) -> None:
     topic = await new_topic(bootstrap)
-    async with Producer(bootstrap, transactional_id=fresh("id"), linger_ms=60_000) as producer:
+    async with Producer(bootstrap, transactional_id=unique("id"), linger_ms=60_000) as producer:
         async with producer.transaction() as transaction:
             delivery = await transaction.send_soon(topic, b"never")
             await transaction.abort()
@@ -168,7 +151,7 @@ async def test_what_was_not_sent_when_a_transaction_aborts_fails_with_it(bootstr
 
 async def test_a_cancelled_task_aborts_its_transaction(bootstrap: str) -> None:
     topic = await new_topic(bootstrap)
-    async with Producer(bootstrap, transactional_id=fresh("id"), linger_ms=0) as producer:
+    async with Producer(bootstrap, transactional_id=unique("id"), linger_ms=0) as producer:
         transaction = producer.transaction()
 
         async def work() -> None:
@@ -188,9 +171,9 @@ async def test_a_cancelled_task_aborts_its_transaction(bootstrap: str) -> None:
 
 
 async def test_offsets_sent_in_a_transaction_are_committed_with_it_and_dropped_with_it(bootstrap: str) -> None:
-    topic, group = await new_topic(bootstrap), ConsumerGroupMetadata(fresh("group"))
+    topic, group = await new_topic(bootstrap), ConsumerGroupMetadata(unique("group"))
     place = TopicPartition(topic, 0)
-    async with Producer(bootstrap, transactional_id=fresh("id")) as producer, Admin(bootstrap) as admin:
+    async with Producer(bootstrap, transactional_id=unique("id")) as producer, Admin(bootstrap) as admin:
         async with producer.transaction() as transaction:
             await transaction.send_offsets({place: OffsetAndMetadata(5, "note")}, group=group)
             before = await admin.list_group_offsets(group.group_id, [place], require_stable=False)
@@ -203,14 +186,14 @@ async def test_offsets_sent_in_a_transaction_are_committed_with_it_and_dropped_w
 
 
 async def test_a_bare_group_id_is_refused(bootstrap: str) -> None:
-    async with Producer(bootstrap, transactional_id=fresh("id")) as producer:
+    async with Producer(bootstrap, transactional_id=unique("id")) as producer:
         with pytest.raises(ConfigError, match="ConsumerGroupMetadata"):
             async with producer.transaction() as transaction:
                 await transaction.send_offsets({}, group="group")  # type: ignore[arg-type]
 
 
 async def test_a_zombie_is_refused_by_code_and_stays_refused(bootstrap: str) -> None:
-    topic, identity = await new_topic(bootstrap), fresh("id")
+    topic, identity = await new_topic(bootstrap), unique("id")
     async with Producer(bootstrap, transactional_id=identity, linger_ms=0) as zombie:
         with pytest.raises(ProducerFenced) as refused:
             async with zombie.transaction() as transaction:
@@ -228,7 +211,7 @@ async def test_a_zombie_is_refused_by_code_and_stays_refused(bootstrap: str) -> 
 
 
 async def test_a_zombie_that_writes_is_refused_by_the_partition(bootstrap: str) -> None:
-    topic, identity = await new_topic(bootstrap), fresh("id")
+    topic, identity = await new_topic(bootstrap), unique("id")
     async with Producer(bootstrap, transactional_id=identity, linger_ms=0) as zombie:
         with pytest.raises(ProducerFenced):
             async with zombie.transaction() as transaction:
@@ -251,7 +234,7 @@ async def test_a_batch_sent_twice_is_written_once_and_answered_with_the_first_of
 
 async def test_an_empty_transaction_costs_nothing_and_the_next_one_works(bootstrap: str) -> None:
     topic = await new_topic(bootstrap)
-    async with Producer(bootstrap, transactional_id=fresh("id")) as producer:
+    async with Producer(bootstrap, transactional_id=unique("id")) as producer:
         for _ in range(3):
             async with producer.transaction():
                 pass
@@ -273,7 +256,7 @@ async def test_a_record_that_is_too_large_fails_alone(bootstrap: str) -> None:
 
 async def test_a_failed_record_aborts_its_transaction_and_the_next_one_has_a_new_epoch(bootstrap: str) -> None:
     topic = await new_topic(bootstrap, max_message_bytes="1000")
-    async with Producer(bootstrap, transactional_id=fresh("id")) as producer:
+    async with Producer(bootstrap, transactional_id=unique("id")) as producer:
         with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
             async with producer.transaction() as failed:
                 await failed.send_soon(topic, b"small")
@@ -292,7 +275,7 @@ async def test_each_transaction_has_an_epoch_of_its_own_in_the_second_protocol(
     """Epochs of the first protocol stay the same, so a late request of the last transaction can reach the next."""
     topic = await new_topic(bootstrap)
     epochs = []
-    async with Producer(bootstrap, transactional_id=fresh("id")) as producer:
+    async with Producer(bootstrap, transactional_id=unique("id")) as producer:
         for number in range(3):
             async with producer.transaction() as transaction:
                 await transaction.send(topic, b"%d" % number)
@@ -304,7 +287,7 @@ async def test_each_transaction_has_an_epoch_of_its_own_in_the_second_protocol(
 async def test_what_is_waited_for_does_not_linger(bootstrap: str) -> None:
     topic = await new_topic(bootstrap)
     options = ProducerOptions(linger_ms=120_000, delivery_timeout_ms=150_000)
-    async with asyncio.timeout(PATIENCE_S), Producer(bootstrap, transactional_id=fresh("id"), **options) as producer:
+    async with asyncio.timeout(PATIENCE_S), Producer(bootstrap, transactional_id=unique("id"), **options) as producer:
         async with producer.transaction() as transaction:
             await transaction.send(topic, b"a")
             deliveries = [await transaction.send_soon(topic, value) for value in (b"b", b"c")]
@@ -333,7 +316,10 @@ async def test_flush_raises_a_failure_that_no_delivery_has_raised(bootstrap: str
 
 async def test_every_batch_is_shown_with_its_fate(bootstrap: str) -> None:
     topic = await new_topic(bootstrap)
-    async with Producer(bootstrap, transactional_id=fresh("id"), linger_ms=0) as producer, Producer(bootstrap) as plain:
+    async with (
+        Producer(bootstrap, transactional_id=unique("id"), linger_ms=0) as producer,
+        Producer(bootstrap) as plain,
+    ):
         async with producer.transaction() as transaction:
             await transaction.send(topic, b"a")
             await transaction.abort()
@@ -353,7 +339,7 @@ async def test_every_batch_is_shown_with_its_fate(bootstrap: str) -> None:
 
 async def test_a_range_has_what_the_isolation_level_shows_up_to_an_end_that_is_a_marker(bootstrap: str) -> None:
     topic = await new_topic(bootstrap)
-    async with Producer(bootstrap, transactional_id=fresh("id")) as producer:
+    async with Producer(bootstrap, transactional_id=unique("id")) as producer:
         for outcome in ("commit", "abort", "commit"):
             async with producer.transaction() as transaction:
                 for number in range(3):
@@ -372,7 +358,7 @@ async def test_a_range_has_what_the_isolation_level_shows_up_to_an_end_that_is_a
 
 
 async def test_a_group_continues_where_it_committed(bootstrap: str) -> None:
-    topic, group = await new_topic(bootstrap), fresh("group")
+    topic, group = await new_topic(bootstrap), unique("group")
     async with Producer(bootstrap) as producer:
         for number in range(10):
             await producer.send_soon(topic, b"%d" % number)
@@ -396,7 +382,7 @@ async def test_a_group_continues_where_it_committed(bootstrap: str) -> None:
 
 
 async def test_automatic_commits_cover_what_was_handed_out_before(bootstrap: str) -> None:
-    topic, group = await new_topic(bootstrap), fresh("group")
+    topic, group = await new_topic(bootstrap), unique("group")
     async with Producer(bootstrap) as producer:
         await producer.send_soon(topic, b"0")
         await producer.send_soon(topic, b"1")
@@ -416,7 +402,7 @@ async def poll_until(consumers: list[Consumer], shares: list[int]) -> None:
 
 
 async def test_members_share_the_partitions_and_take_over_from_those_who_leave(bootstrap: str) -> None:
-    topic, group = await new_topic(bootstrap, 4), fresh("group")
+    topic, group = await new_topic(bootstrap, 4), unique("group")
     told: list[tuple[str, int]] = []
 
     async def on_assign(partitions: object) -> None:
@@ -445,12 +431,12 @@ async def test_members_share_the_partitions_and_take_over_from_those_who_leave(b
 
 
 async def test_a_member_that_the_group_forgot_can_commit_nothing_in_any_way(bootstrap: str) -> None:
-    topic, group = await new_topic(bootstrap), fresh("group")
+    topic, group = await new_topic(bootstrap), unique("group")
     place = TopicPartition(topic, 0)
     stale = ConsumerGroupMetadata(group, 1, "nobody")
     async with Consumer(topic, bootstrap_servers=bootstrap, group_id=group) as member:
         await poll_until([member], [1])
-        async with Producer(bootstrap, transactional_id=fresh("id")) as producer:
+        async with Producer(bootstrap, transactional_id=unique("id")) as producer:
             with pytest.raises(CommitFailed):
                 async with producer.transaction() as transaction:
                     await transaction.send_offsets({place: 3}, group=stale)
@@ -466,7 +452,7 @@ async def test_a_member_that_the_group_forgot_can_commit_nothing_in_any_way(boot
 
 async def test_a_group_of_kip_848_has_its_pattern_evaluated_by_the_coordinator(bootstrap: str) -> None:
     """Both patterns mean something else, or nothing, to Python."""
-    prefix = fresh("pattern")
+    prefix = unique("pattern")
     async with Producer(bootstrap) as producer, Admin(bootstrap) as admin:
         for name in (f"{prefix}-a", f"{prefix}-b", f"{prefix}-1"):
             await admin.create_topics(NewTopic(name, 1, 1))
@@ -481,7 +467,7 @@ async def test_a_group_of_kip_848_has_its_pattern_evaluated_by_the_coordinator(b
 
 
 async def test_a_pattern_reads_the_topics_it_matches_and_those_that_come_later(bootstrap: str) -> None:
-    prefix = fresh("pattern")
+    prefix = unique("pattern")
 
     async def put(name: str) -> None:
         async with Admin(bootstrap) as admin:
@@ -498,7 +484,7 @@ async def test_a_pattern_reads_the_topics_it_matches_and_those_that_come_later(b
         metadata_max_age_ms=200,
         heartbeat_interval_ms=100,
     )
-    async with Consumer(**options) as alone, Consumer(group_id=fresh("group"), **options) as member:
+    async with Consumer(**options) as alone, Consumer(group_id=unique("group"), **options) as member:
         for consumer in (alone, member):
             found: list[bytes | None] = []
             while len(found) < 2:

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -23,6 +22,7 @@ from oncelog.client import (
 )
 from oncelog.client.blocking import clients as sync
 from oncelog.protocol.errors import ErrorCode
+from tests.support.foreign.interop import unique
 from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
 from tests.support.processes.daemon import LOOKS_AT_FILES
@@ -32,10 +32,6 @@ from tests.support.processes.daemon import LOOKS_AT_FILES
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving(request.param, tmp_path_factory.mktemp(request.param)) as bootstrap:
         yield bootstrap
-
-
-def fresh(kind: str) -> str:
-    return f"{kind}-{uuid.uuid4().hex[:8]}"
 
 
 async def until(question: Callable[[], Awaitable[Any]], expected: Any) -> None:
@@ -48,7 +44,7 @@ async def until(question: Callable[[], Awaitable[Any]], expected: Any) -> None:
 
 async def written(admin: Admin, bootstrap: str, count: int = 10, partitions: int = 1) -> str:
     """A new topic with `count` records in each partition."""
-    topic = fresh("topic")
+    topic = unique("topic")
     await admin.create_topics(NewTopic(topic, partitions, 1))
     async with Producer(bootstrap) as producer:
         for partition in range(partitions):
@@ -82,7 +78,7 @@ async def test_partitions_are_added_and_described(bootstrap: str) -> None:
         with pytest.raises(ConfigError, match="INVALID_PARTITIONS"):
             await admin.create_partitions({topic: 2})
         with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-            await admin.create_partitions({fresh("no"): 2})
+            await admin.create_partitions({unique("no"): 2})
 
 
 async def test_settings_of_a_topic_are_set_reset_and_extended(bootstrap: str) -> None:
@@ -101,7 +97,7 @@ async def test_settings_of_a_topic_are_set_reset_and_extended(bootstrap: str) ->
         await until(set_now, {"retention.ms": "5000", "cleanup.policy": "compact"})
         with pytest.raises(ConfigError, match="INVALID_CONFIG"):
             await admin.alter_configs({"retention.ms": "soon"}, topic=topic, validate_only=True)
-        missing = fresh("no")
+        missing = unique("no")
         for call in (admin.alter_configs({"retention.ms": "1"}, topic=missing), admin.describe_configs(topic=missing)):
             with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
                 await call
@@ -124,7 +120,7 @@ async def test_settings_of_a_node_of_all_nodes_and_of_a_group(bootstrap: str) ->
             await until(value, "7000000")
             await admin.alter_configs(node_id=where, reset=["log.retention.ms"])
             await until(value, None)
-        group = fresh("group")
+        group = unique("group")
 
         async def timeout() -> str | None:
             return (await admin.describe_configs(group=group)).get("consumer.session.timeout.ms")
@@ -153,7 +149,7 @@ async def test_offsets_are_found_by_their_spec(bootstrap: str) -> None:
 
 
 async def test_a_group_is_listed_described_and_its_lag_counted(bootstrap: str) -> None:
-    group = fresh("group")
+    group = unique("group")
     async with Admin(bootstrap) as admin:
         topic = await written(admin, bootstrap, partitions=2)
         places = [TopicPartition(topic, index) for index in range(2)]
@@ -183,7 +179,7 @@ async def test_a_group_is_listed_described_and_its_lag_counted(bootstrap: str) -
 
 async def test_a_group_of_the_consumer_protocol_is_described_and_counted_alike(bootstrap: str) -> None:
     """KIP-848, as librdkafka speaks it."""
-    group = fresh("group")
+    group = unique("group")
     async with Admin(bootstrap) as admin:
         topic = await written(admin, bootstrap)
         settings = {"group.id": group, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
@@ -213,7 +209,7 @@ async def test_a_group_of_the_consumer_protocol_is_described_and_counted_alike(b
 
 
 async def test_offsets_of_a_group_without_members_are_changed_and_deleted(bootstrap: str) -> None:
-    group = fresh("group")
+    group = unique("group")
     async with Admin(bootstrap) as admin:
         topic = await written(admin, bootstrap, partitions=2)
         places = [TopicPartition(topic, index) for index in range(2)]
@@ -232,7 +228,7 @@ async def test_offsets_of_a_group_without_members_are_changed_and_deleted(bootst
 
 
 async def test_a_group_that_does_not_exist_is_an_error(bootstrap: str) -> None:
-    group = fresh("no")
+    group = unique("no")
     async with Admin(bootstrap) as admin:
         for call in (
             admin.describe_groups(group),
@@ -273,7 +269,7 @@ async def test_features_are_finalized_or_refused_together(bootstrap: str) -> Non
 
 async def test_no_look_up_creates_a_topic(bootstrap: str) -> None:
     """Both brokers create topics for producers that name one."""
-    typo = fresh("typo")
+    typo = unique("typo")
     place = TopicPartition(typo, 0)
     async with Admin(bootstrap) as admin:
         for call in (

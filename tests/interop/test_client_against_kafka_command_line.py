@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from click.testing import CliRunner, Result
 from oncelog.cli import main
 from oncelog.client import TopicPartition
 from oncelog.client.blocking.clients import Admin, Consumer, Producer
-from tests.support.foreign.interop import SHARE_STATE_ON_ONE_NODE
+from tests.support.foreign.interop import SHARE_STATE_ON_ONE_NODE, unique
 from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
 from tests.support.processes.daemon import LOOKS_AT_FILES
@@ -43,7 +42,7 @@ class Operator:
         return str(line)
 
     def topic(self, partitions: int = 1) -> str:
-        name = fresh("topic")
+        name = unique("topic")
         self.run("topic", "create", name, "--partitions", str(partitions))
         return name
 
@@ -54,15 +53,11 @@ def operator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield Operator(bootstrap)
 
 
-def fresh(kind: str) -> str:
-    return f"{kind}-{uuid.uuid4().hex[:8]}"
-
-
 # --- topics, settings, the cluster ------------------------------------------------------------------------------------
 
 
 def test_topics_are_created_listed_described_extended_and_deleted(operator: Operator) -> None:
-    name, other = fresh("topic"), fresh("topic")
+    name, other = unique("topic"), unique("topic")
     created = operator.rows("topic", "create", name, other, "-p", "2", "-c", "retention.ms=60000")
     assert created == [{"topic": each, "partitions": 2, "replicas": 1} for each in (name, other)]
     assert "TOPIC_ALREADY_EXISTS" in operator.refused("topic", "create", name)
@@ -76,7 +71,7 @@ def test_topics_are_created_listed_described_extended_and_deleted(operator: Oper
     assert len(operator.rows("topic", "describe", name)) == 2
     operator.run("topic", "alter", name, "-p", "3")
     assert "INVALID_PARTITIONS" in operator.refused("topic", "alter", name, "-p", "3")
-    missing = fresh("no")
+    missing = unique("no")
     assert "nothing was deleted" in operator.refused("topic", "delete", name, missing)
     assert "Nothing was changed" in operator.run("topic", "delete", name, "--dry-run").stdout
     assert len(operator.rows("topic", "describe", name)) == 3
@@ -98,7 +93,7 @@ def test_settings_are_described_with_their_source_and_altered(operator: Operator
     kept = {row["name"] for row in operator.rows("config", "describe", "--topic", name, "--changed")}
     assert "retention.ms" not in kept
     assert "INVALID_CONFIG" in operator.refused("config", "alter", "--topic", name, "--set", "retention.ms=soon")
-    missing = fresh("no")
+    missing = unique("no")
     assert missing in operator.refused("config", "describe", "--topic", missing)
 
 
@@ -156,13 +151,13 @@ def test_reading_begins_at_an_offset_a_count_from_the_end_or_a_time(operator: Op
 
 def test_what_became_of_each_transaction_is_shown(operator: Operator) -> None:
     name = operator.topic()
-    transaction = ("--transactional-id", fresh("id"))
+    transaction = ("--transactional-id", unique("id"))
     operator.run("record", "produce", name, "plain")
     (row,) = operator.rows("record", "produce", name, "good", "better", *transaction)
     assert (row["records"], row["transaction"]) == (2, "committed")
     (row,) = operator.rows("record", "produce", name, "bad", *transaction, "--abort")
     assert row["transaction"] == "aborted"
-    with Producer(operator.bootstrap, transactional_id=fresh("id")) as producer, producer.transaction() as opened:
+    with Producer(operator.bootstrap, transactional_id=unique("id")) as producer, producer.transaction() as opened:
         opened.send(name, b"undecided")
         letters = operator.lines("record", "consume", name, "-o", "start", "-e", "--show-txn", "--show-control")
         shown = operator.lines("record", "consume", name, "-o", "start", "-e", "--show-txn", "--json")
@@ -180,7 +175,7 @@ def started(command: list[str]) -> "subprocess.Popen[str]":
 
 
 def test_transactions_are_listed_by_state_producer_and_pattern(operator: Operator) -> None:
-    name, transactional_id = operator.topic(), fresh("id")
+    name, transactional_id = operator.topic(), unique("id")
     operator.run("record", "produce", name, "x", "--transactional-id", transactional_id)
     producer = str(operator.rows("txn", "describe", transactional_id)["producer_id"])
     for filters in (
@@ -195,7 +190,7 @@ def test_transactions_are_listed_by_state_producer_and_pattern(operator: Operato
 
 
 def test_a_transaction_is_left_open_for_others_to_see_and_aborted_by_an_interrupt(operator: Operator) -> None:
-    name, transactional_id = operator.topic(), fresh("id")
+    name, transactional_id = operator.topic(), unique("id")
     arguments = ("record", "produce", name, "x", "--transactional-id", transactional_id, "--leave-open", "60s")
     command = [sys.executable, "-m", "oncelog", *arguments, "-b", operator.bootstrap]
     process = started(command)
@@ -256,7 +251,7 @@ def test_records_are_deleted_before_a_position(operator: Operator) -> None:
 
 
 def test_a_group_is_listed_and_described_with_its_lag(operator: Operator) -> None:
-    name, group = operator.topic(), fresh("group")
+    name, group = operator.topic(), unique("group")
     operator.run("record", "produce", name, "a", "b", "c")
     with Consumer(
         name, bootstrap_servers=operator.bootstrap, group_id=group, auto_offset_reset="earliest", client_id="reader"
@@ -276,7 +271,7 @@ def test_a_group_is_listed_and_described_with_its_lag(operator: Operator) -> Non
 
 
 def test_offsets_of_a_group_are_moved_and_deleted(operator: Operator) -> None:
-    name, group = operator.topic(2), fresh("group")
+    name, group = operator.topic(2), unique("group")
     with Producer(operator.bootstrap) as producer:
         for number in range(5):
             producer.send(name, b"x", partition=0, timestamp_ms=1_000_000 + 1_000 * number)
@@ -295,9 +290,9 @@ def test_offsets_of_a_group_are_moved_and_deleted(operator: Operator) -> None:
 
 
 def test_a_member_of_a_group_continues_where_the_group_is_and_commits_what_it_printed(operator: Operator) -> None:
-    name, group = operator.topic(2), fresh("group")
+    name, group = operator.topic(2), unique("group")
     operator.run("record", "produce", name, *"abcdef", "-p", "0")
-    operator.run("record", "produce", name, "never", "-p", "1", "--transactional-id", fresh("id"), "--abort")
+    operator.run("record", "produce", name, "never", "-p", "1", "--transactional-id", unique("id"), "--abort")
     reads = ("record", "consume", name, "--group", group, "--exit")
     assert operator.lines(*reads, "-n", "2") == ["a", "b"]
     assert operator.rows("group", "offsets", group)[0]["committed_offset"] == 2
@@ -307,13 +302,13 @@ def test_a_member_of_a_group_continues_where_the_group_is_and_commits_what_it_pr
     operator.run("record", "produce", name, "late", "-p", "1")
     (shown,) = operator.lines(*reads, "--json")
     assert json.loads(shown)["value"] == "late"
-    other = ("record", "consume", name, "--group", fresh("group"), "--exit")
+    other = ("record", "consume", name, "--group", unique("group"), "--exit")
     assert operator.lines(*other, "--offset", "end") == []
     assert operator.lines(*other, "--offset", "start") == []  # where the group is, which has committed its end
 
 
 def test_a_member_of_a_group_whose_output_breaks_off_commits_nothing_of_it(operator: Operator) -> None:
-    name, group = operator.topic(), fresh("group")
+    name, group = operator.topic(), unique("group")
     operator.run("record", "produce", name, given=b"line\n" * 50_000)
     reads = f"{sys.executable} -m oncelog record consume {name} --group {group} -e -b {operator.bootstrap}"
     answer = subprocess.run(["sh", "-c", f"{reads} | head -1"], capture_output=True, text=True, timeout=PATIENCE_S)
@@ -325,7 +320,7 @@ def test_a_member_of_a_group_whose_output_breaks_off_commits_nothing_of_it(opera
 
 
 def test_a_group_may_have_settings_before_it_exists(operator: Operator) -> None:
-    group = fresh("group")
+    group = unique("group")
     operator.run("config", "alter", "--group", group, "--set", "consumer.session.timeout.ms=50000")
     (changed,) = operator.rows("config", "describe", "--group", group, "--changed")
     assert (changed["name"], changed["value"]) == ("consumer.session.timeout.ms", "50000")
@@ -335,7 +330,7 @@ def test_a_group_may_have_settings_before_it_exists(operator: Operator) -> None:
 
 
 def test_an_unknown_name_is_an_error_and_never_comes_to_exist(operator: Operator) -> None:
-    missing = fresh("no")
+    missing = unique("no")
     for arguments in (
         ("topic", "describe", missing),
         ("topic", "alter", missing, "-p", "2"),

@@ -3,7 +3,6 @@
 import json
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from oncelog.protocol.generated.streams_group_heartbeat_request import (
 )
 from tests.clients.wire import WireBroker
 from tests.support.console.consoles import console, text_of
+from tests.support.foreign.interop import unique
 from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.patience import PATIENCE_S
 
@@ -49,7 +49,7 @@ class Scene:
         self.wire = WireBroker(self.bootstrap)
 
     def topic(self, partitions: int = 1, records: int = 0) -> str:
-        name = fresh("topic")
+        name = unique("topic")
         self.admin.create_topics(NewTopic(name, partitions, 1))
         with Producer(self.bootstrap) as producer:
             for number in range(records):
@@ -58,7 +58,7 @@ class Scene:
 
     def share_member(self, group: str, *topics: str) -> str:
         """Join, and heartbeat until there is an assignment; returns the member id."""
-        member_id = fresh("member")
+        member_id = unique("member")
         self.wait_for_coordinator(group)
         self.admin.alter_configs({"share.assignment.interval.ms": "0"}, group=group)
 
@@ -144,10 +144,6 @@ def until_assigned(answer: Any, beat: Callable[[int], Any], is_enough: Callable[
     raise AssertionError(f"no assignment: {answer}")
 
 
-def fresh(kind: str) -> str:
-    return f"{kind}-{uuid.uuid4().hex[:8]}"
-
-
 @pytest.fixture(scope="module", params=ON_BOTH)
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     directory = tmp_path_factory.mktemp(request.param)
@@ -160,7 +156,7 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_a_share_group_is_described_with_everyone_who_has_a_partition(scene: Scene) -> None:
-    topic, group = scene.topic(), fresh("group")
+    topic, group = scene.topic(), unique("group")
     members = {scene.share_member(group, topic) for _ in range(2)}
     (described,) = scene.admin.describe_share_groups(group)
     place = TopicPartition(topic, 0)
@@ -176,7 +172,7 @@ def test_a_share_group_is_described_with_everyone_who_has_a_partition(scene: Sce
 
 def test_offsets_of_a_share_group_are_moved_and_deleted(scene: Scene) -> None:
     """A group that does not exist is created by its first offsets."""
-    topic, other, group = scene.topic(2, records=5), scene.topic(), fresh("group")
+    topic, other, group = scene.topic(2, records=5), scene.topic(), unique("group")
     places = [TopicPartition(topic, partition) for partition in range(2)]
     scene.admin.alter_share_group_offsets(group, {places[0]: 3, places[1]: 0})
     found = scene.admin.list_share_group_offsets(group)
@@ -193,7 +189,7 @@ def test_offsets_of_a_share_group_are_moved_and_deleted(scene: Scene) -> None:
 
 
 def test_offsets_of_a_share_group_in_use_and_of_another_group_are_refused(scene: Scene) -> None:
-    topic, group, plain = scene.topic(), fresh("group"), fresh("plain")
+    topic, group, plain = scene.topic(), unique("group"), unique("plain")
     place = TopicPartition(topic, 0)
     member = scene.share_member(group, topic)
     changes: list[Callable[[], None]] = [
@@ -212,7 +208,7 @@ def test_offsets_of_a_share_group_in_use_and_of_another_group_are_refused(scene:
 
 
 def test_a_streams_group_is_described_and_its_lag_counted(scene: Scene) -> None:
-    source, group = scene.topic(2, records=5), fresh("group")
+    source, group = scene.topic(2, records=5), unique("group")
     scene.streams_member(group, source)
     (described,) = scene.admin.describe_streams_groups(group)
     assert (described.state, described.topology_epoch, described.source_topics) == ("Stable", 1, (source,))
@@ -232,7 +228,7 @@ def test_a_streams_group_is_described_and_its_lag_counted(scene: Scene) -> None:
 
 
 def test_share_groups_on_the_command_line(scene: Scene) -> None:
-    topic, group = scene.topic(2, records=5), fresh("group")
+    topic, group = scene.topic(2, records=5), unique("group")
     made = ("group", "reset", group, "--topic", topic, "--to", "@3000", "--create", "--share")
     planned = scene.rows(*made, "--dry-run")
     assert [(row["start_offset"], row["new_offset"]) for row in planned] == [(None, 2), (None, 0)]
@@ -262,7 +258,7 @@ def test_share_groups_on_the_command_line(scene: Scene) -> None:
 
 
 def test_a_group_of_another_type_is_no_share_group_on_the_command_line(scene: Scene) -> None:
-    topic, group = scene.topic(), fresh("group")
+    topic, group = scene.topic(), unique("group")
     scene.run("group", "reset", group, "--topic", topic, "--to", "start", "--create")
     said = scene.refused("group", "reset", group, "--to", "start", "--share", "--dry-run")
     assert said == f"oncelog: group '{group}' is a classic group: leave out --share"
@@ -270,7 +266,7 @@ def test_a_group_of_another_type_is_no_share_group_on_the_command_line(scene: Sc
 
 def test_streams_groups_on_the_command_line(scene: Scene) -> None:
     """A reset moves the offsets of what the application reads of others, and says what it does not touch."""
-    source, group = scene.topic(2, records=5), fresh("group")
+    source, group = scene.topic(2, records=5), unique("group")
     internal = [f"{group}-by-repartition", f"{group}-store-changelog"]
     scene.streams_member(group, source)
     described = scene.rows("group", "describe", group)
@@ -288,7 +284,7 @@ def test_streams_groups_on_the_command_line(scene: Scene) -> None:
 
 
 async def test_the_console_shows_groups_of_every_type(scene: Scene) -> None:
-    topic, share, streams = scene.topic(records=5), fresh("share"), fresh("streams")
+    topic, share, streams = scene.topic(records=5), unique("share"), unique("streams")
     scene.admin.alter_share_group_offsets(share, {TopicPartition(topic, 0): 2})
     scene.share_member(share, topic)
     scene.streams_member(streams, topic)
@@ -302,7 +298,7 @@ async def test_the_console_shows_groups_of_every_type(scene: Scene) -> None:
 
 
 def test_a_share_group_may_have_settings_before_it_exists(scene: Scene) -> None:
-    group = fresh("group")
+    group = unique("group")
     scene.run("config", "alter", "--group", group, "--set", "share.record.lock.duration.ms=20s")
     found = scene.rows("config", "describe", "--group", group, "--changed")
     changed = [(row["name"], row["value"]) for row in found if row["source"] == "DYNAMIC_GROUP_CONFIG"]
@@ -312,5 +308,5 @@ def test_a_share_group_may_have_settings_before_it_exists(scene: Scene) -> None:
 def test_the_settings_on_the_page_of_share_groups_are_all_there_are_with_their_defaults(scene: Scene) -> None:
     page = (DOCS / "understand" / "share-groups.md").read_text(encoding="utf-8")
     documented = dict(re.findall(r"^\| `(share\.[a-z.]+)` \| `([^`]+)` \|", page, re.MULTILINE))
-    entries = scene.admin.describe_config_entries(group=fresh("group"))
+    entries = scene.admin.describe_config_entries(group=unique("group"))
     assert documented == {each.name: each.value for each in entries if each.name.startswith("share.")}

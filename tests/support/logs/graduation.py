@@ -17,6 +17,7 @@ from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.streams_group_heartbeat_request import Subtopology, Topology
 from oncelog.tools.graduate.graduation import Watcher, Wish, graduate
 from tests.clients.streams_group_members import Streams
+from tests.clients.topics import until_stable
 from tests.clients.wire import WireBroker
 from tests.support.patience import PATIENCE_S
 
@@ -263,11 +264,7 @@ async def commit(bootstrap: str, value: bytes) -> None:
     """A transaction of `payer`, until its readers get it: Kafka answers EndTxn before it has written the markers."""
     async with Producer(bootstrap, transactional_id="payer") as payer, payer.transaction() as transaction:
         await transaction.send("orders", value, partition=ORDERS.partition)
-    async with Admin(bootstrap) as admin:
-        while await admin.list_offsets([ORDERS], isolation_level="read_committed") != await admin.list_offsets(
-            [ORDERS]
-        ):
-            pass  # ask again
+    await until_stable(bootstrap, ORDERS)
 
 
 async def committed_values(bootstrap: str) -> list[bytes | None]:
