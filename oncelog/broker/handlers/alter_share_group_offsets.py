@@ -7,12 +7,10 @@
 - UNSUPPORTED_VERSION while the finalized feature share.version is 0.
 """
 
-from uuid import UUID
-
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.coordinator.group.share.offsets import AlterErrors, OffsetsToAlter
 from oncelog.broker.handlers.shared.modern_groups import shortened
-from oncelog.broker.handlers.shared.share_groups import serves_share_groups
+from oncelog.broker.handlers.shared.share_groups import serves_share_groups, topic_id_of
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -25,7 +23,6 @@ from oncelog.protocol.generated.alter_share_group_offsets_response import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from oncelog.protocol.topics import ZERO_UUID
 
 
 def handle(
@@ -53,17 +50,12 @@ def _respond(
         responses=[
             AlterShareGroupOffsetsResponseTopic(
                 topic_name=topic.topic_name,
-                topic_id=_topic_id(topics, topic.topic_name),
+                topic_id=topic_id_of(topics, topic.topic_name),
                 partitions=_partitions(topic, errors),
             )
             for topic in in_order
         ]
     )
-
-
-def _topic_id(topics: Topics, name: str) -> UUID:
-    topic = topics.get(name)
-    return ZERO_UUID if topic is None else topic.topic_id
 
 
 def _partitions(

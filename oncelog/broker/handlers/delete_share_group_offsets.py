@@ -7,12 +7,10 @@
 - UNSUPPORTED_VERSION while the finalized feature share.version is 0.
 """
 
-from uuid import UUID
-
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.coordinator.group.share.offsets import DeleteErrors
 from oncelog.broker.handlers.shared.modern_groups import shortened
-from oncelog.broker.handlers.shared.share_groups import serves_share_groups
+from oncelog.broker.handlers.shared.share_groups import serves_share_groups, topic_id_of
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -40,17 +38,12 @@ def handle(
 def _respond(topics: Topics, errors: DeleteErrors) -> DeleteShareGroupOffsetsResponse:
     return DeleteShareGroupOffsetsResponse(
         responses=[
-            DeleteShareGroupOffsetsResponseTopic(name, _topic_id(topics, name))
+            DeleteShareGroupOffsetsResponseTopic(name, topic_id_of(topics, name))
             if error is None
             else DeleteShareGroupOffsetsResponseTopic(name, ZERO_UUID, error.code, str(error))
             for name, error in errors.items()
         ]
     )
-
-
-def _topic_id(topics: Topics, name: str) -> UUID:
-    topic = topics.get(name)
-    return ZERO_UUID if topic is None else topic.topic_id
 
 
 def _refuse(error: KafkaError) -> DeleteShareGroupOffsetsResponse:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from oncelog.client.admin.client import Admin
 from oncelog.client.consuming.following import BatchFollower
 from oncelog.client.producing.producer import Producer
-from oncelog.client.values.errors import KafkaError, ProducerFenced, RetriableError
+from oncelog.client.values.errors import KafkaError, ProducerFenced
 from oncelog.client.values.records import TopicPartition
 from oncelog.protocol.transaction_states import meaning_of
 from oncelog.tools.copy.groups import GroupCopy
@@ -25,7 +25,7 @@ from oncelog.tools.copy.life import Life, LifeEnds
 from oncelog.tools.copy.patience import Patience, Watcher
 from oncelog.tools.copy.state import topic_of, transactional_id_of
 from oncelog.tools.copy.survey import CopyError, Side, Survey, Wish, places_of, survey
-from oncelog.tools.transactions import commit, passes
+from oncelog.tools.transactions import commit, passes, regain
 
 _BUFFER_BYTES = 32 << 20
 _QUEUED_BYTES = 64 << 20
@@ -35,6 +35,7 @@ _HANGING_S = 10.0
 """How long a transaction may lack markers before it is called hanging: what a coordinator has ended has all its markers
 after some milliseconds."""
 _CLIENT_ID = "oncelog-copy"
+_TAKEN_OVER = "another copy of the same two clusters has taken over: one can run at a time, for all topics together"
 _QUIET_LOOKS = 3
 """How often to look in a switch-over: a transaction that ends meanwhile adds its markers, and nothing else may be
 added."""
@@ -116,7 +117,7 @@ class Copier:
                 except LifeEnds as change:
                     problem = str(change)
                 except ProducerFenced as error:
-                    problem = await _regain(producer, error)
+                    problem = await regain(producer, error, CopyError(_TAKEN_OVER))
                 except KafkaError as error:
                     if not passes(error):
                         raise
@@ -202,17 +203,3 @@ async def _require_quiet(life: Life, ends: Mapping[TopicPartition, int]) -> None
         f"the source is still written to, in {', '.join(written)}: nothing is switched, and clients stay there. Stop "
         f"them and repeat the command"
     )
-
-
-async def _regain(producer: Producer, error: ProducerFenced) -> str:
-    """Regain the epoch: the coordinator may have aborted a transaction for its age. Raises CopyError if another copy
-    runs."""
-    try:
-        await producer.regain_epoch()
-    except ProducerFenced:
-        raise CopyError(
-            "another copy of the same two clusters has taken over: one can run at a time, for all topics together"
-        ) from error
-    except RetriableError as problem:
-        return problem.message
-    return error.message

@@ -13,17 +13,20 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from oncelog.client.producing.producer import Producer
-from oncelog.client.values.errors import KafkaError, ProducerFenced, RetriableError
+from oncelog.client.values.errors import KafkaError, ProducerFenced
 from oncelog.tools.outbox.events import Event
 from oncelog.tools.outbox.feed import Feed, FeedLost, Place
 from oncelog.tools.outbox.position import OutboxError
 from oncelog.tools.outbox.refusals import Refusals
 from oncelog.tools.outbox.relay import Life, RefusedLater, Watcher
 from oncelog.tools.outbox.target import Target
-from oncelog.tools.transactions import passes
+from oncelog.tools.transactions import passes, regain
 
 _PAUSE_S = 0.5
+_TAKEN_OVER = (
+    "another relay of this name has taken over: one can run at a time. Give the relay of another database another "
+    "--name"
+)
 
 
 class Relaying:
@@ -74,7 +77,7 @@ class Relaying:
                     except RefusedLater as error:
                         problem, is_careful = str(error), True
                     except ProducerFenced as error:
-                        problem = await _regain(target.producer, error)
+                        problem = await regain(target.producer, error, OutboxError(_TAKEN_OVER))
                     except KafkaError as error:
                         if not passes(error):
                             if life.is_careful:
@@ -123,18 +126,3 @@ class Relaying:
         finally:
             with suppress(FeedLost):
                 await feed.close()
-
-
-async def _regain(producer: Producer, error: ProducerFenced) -> str:
-    """Regain the epoch: the coordinator may have aborted a transaction for its age. Raises OutboxError if another relay
-    runs."""
-    try:
-        await producer.regain_epoch()
-    except ProducerFenced:
-        raise OutboxError(
-            "another relay of this name has taken over: one can run at a time. Give the relay of another database "
-            "another --name"
-        ) from error
-    except RetriableError as problem:
-        return problem.message
-    return error.message
