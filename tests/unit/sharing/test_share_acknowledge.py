@@ -7,7 +7,7 @@ import pytest
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.clients.share_member import ACCEPT, REJECT, RELEASE, RENEW, acknowledge_errors, acquired, errors, rows
 from tests.fakes.share_states import ACKNOWLEDGED, ARCHIVED, AVAILABLE
-from tests.unit.sharing.world import LOCK_MS, World
+from tests.unit.sharing.world import LOCK_MS, World, reading
 
 NONE = ErrorCode.NONE
 
@@ -17,10 +17,7 @@ NONE = ErrorCode.NONE
 
 def test_accepted_records_are_never_handed_out_again() -> None:
     """Neither to the members that are there, nor after the share-partition was read again."""
-    world = World()
-    world.append(3)
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading(3)
     assert errors(member.acknowledge({world.keys[0]: [(0, 2, [ACCEPT])]})) == {world.keys[0]: NONE}
     member.close()
     assert not world.manager.partition_count
@@ -41,10 +38,7 @@ def test_released_records_are_available_at_once_and_rejected_ones_never() -> Non
 
 def test_acknowledgements_of_a_fetch_come_before_its_records() -> None:
     """A record that is released with a fetch may be in its response."""
-    world = World()
-    world.append(2)
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading(2)
     response = member.fetch(acknowledged={world.keys[0]: [(0, 0, [RELEASE]), (1, 1, [ACCEPT])]})
     assert acquired(response) == {world.keys[0]: [(0, 0, 2)]}
     assert acknowledge_errors(response) == {world.keys[0]: NONE}
@@ -67,10 +61,7 @@ def test_a_response_says_of_a_partition_without_records_what_became_of_its_ackno
 
 def test_an_acknowledgement_is_answered_when_it_is_durable() -> None:
     """Neither request is answered before; the records are acknowledged already."""
-    world = World()
-    world.append(2)
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading(2)
     world.states.is_slow = True
     reply = member.start_acknowledge({world.keys[0]: [(0, 0, [ACCEPT])]})
     assert not reply.is_there
@@ -87,10 +78,7 @@ def test_an_acknowledgement_is_answered_when_it_is_durable() -> None:
 
 def test_a_refused_acknowledgement_changes_nothing() -> None:
     """The member still holds what it held, and may acknowledge it later."""
-    world = World()
-    world.append(2)
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading(2)
     world.states.refusal = ErrorCode.NOT_COORDINATOR
     (data,) = rows(member.acknowledge({world.keys[0]: [(0, 1, [ACCEPT])]})).values()
     assert (data.error_code, data.error_message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "refused")
@@ -101,10 +89,7 @@ def test_a_refused_acknowledgement_changes_nothing() -> None:
 
 def test_a_fenced_share_partition_is_read_again() -> None:
     """After its offsets were reset its members hold nothing of it any more."""
-    world = World()
-    world.append(3)
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading(3)
     world.states.initialize(world.state_key(), 1, 1)
     response = member.acknowledge({world.keys[0]: [(0, 2, [ACCEPT])]})
     (data,) = rows(response).values()
@@ -115,10 +100,7 @@ def test_a_fenced_share_partition_is_read_again() -> None:
 
 def test_an_accepted_write_that_fails_ends_the_share_partition() -> None:
     """A record that is not durable is not answered as acknowledged, and the state is read again."""
-    world = World()
-    world.append()
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading()
     world.states.is_slow = True
     reply = member.start_acknowledge({world.keys[0]: [(0, 0, [ACCEPT])]})
     world.states.end_writes(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "gone"))

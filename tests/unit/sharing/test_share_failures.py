@@ -17,7 +17,7 @@ from oncelog.broker.sharing.values import ACKNOWLEDGED, ARCHIVED, AVAILABLE, Ack
 from oncelog.protocol.errors import ErrorCode
 from tests.clients.share_member import ACCEPT, REJECT, RELEASE, errors
 from tests.fakes.broker import VirtualBroker
-from tests.unit.sharing.world import GROUP, LOCK_MS, TOPIC, World
+from tests.unit.sharing.world import GROUP, LOCK_MS, TOPIC, World, reading
 
 GAP = 0
 
@@ -54,10 +54,7 @@ def failed(world: World) -> list[tuple[int, int, int, int, bool]]:
 
 def test_a_share_partition_is_shown_with_its_offsets_and_delivery_counts() -> None:
     """Acquired and available records in flight have a count of deliveries; done ones only their number."""
-    world = World()
-    world.append(6)
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading(6)
     member.acknowledge({world.keys[0]: [(0, 3, [ACCEPT, RELEASE, ACCEPT, RELEASE])]})
     member.fetch(max_records=1, share_acquire_mode=1)
     for is_admin in (False, True):

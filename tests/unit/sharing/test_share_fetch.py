@@ -19,7 +19,7 @@ from tests.clients.share_member import (
     errors,
     rows,
 )
-from tests.unit.sharing.world import GROUP, LOCK_MS, TOPIC, World
+from tests.unit.sharing.world import GROUP, LOCK_MS, TOPIC, World, reading
 
 NONE = ErrorCode.NONE
 
@@ -161,10 +161,7 @@ class Waiter:
 
 def test_who_waits_is_woken_only_if_there_is_something_to_acquire() -> None:
     """Hundreds may wait while one works: its acknowledgements are nothing to them, but what it releases is."""
-    world = World()
-    world.append(4)
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading(4)
     life = world.manager.find(GROUP, PartitionId(*world.keys[0]))
     assert life is not None
     waiter = Waiter()
@@ -221,10 +218,7 @@ def test_the_end_of_a_session_releases_what_its_member_holds() -> None:
 
 def test_a_fetch_that_closes_its_session_acknowledges_first() -> None:
     """The records that it has not acknowledged are available again."""
-    world = World()
-    world.append(2)
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading(2)
     response = member.fetch(acknowledged={world.keys[0]: [(0, 0, [ACCEPT])]}, share_session_epoch=-1)
     assert acknowledge_errors(response) == {world.keys[0]: NONE}
     assert acquired(world.member("other").fetch(world.keys)) == {world.keys[0]: [(1, 1, 2)]}
@@ -232,10 +226,7 @@ def test_a_fetch_that_closes_its_session_acknowledges_first() -> None:
 
 def test_a_member_that_opens_its_session_again_still_holds_its_records() -> None:
     """It may have lost a response, and acknowledges what it has got."""
-    world = World()
-    world.append()
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading()
     member.epoch = 0
     assert acquired(member.fetch(world.keys)) == {}
     assert errors(member.acknowledge({world.keys[0]: [(0, 0, [ACCEPT])]})) == {world.keys[0]: NONE}
@@ -416,10 +407,7 @@ def test_unknown_topics_and_partitions_are_errors_of_their_own() -> None:
 
 def test_a_deleted_topic_ends_its_share_partitions_and_the_wait_for_them() -> None:
     """One that is made again under the same name is another one."""
-    world = World()
-    world.append()
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading()
     member.acknowledge({world.keys[0]: [(0, 0, [ACCEPT])]})
     reply = member.start_fetch(max_wait_ms=500)
     world.broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=TOPIC)]), 6)
@@ -465,10 +453,7 @@ def test_the_first_version_knows_neither_renewal_nor_strict_limits() -> None:
 
 def test_a_partition_that_another_node_leads_is_not_waited_for() -> None:
     """Its life ends here, and clients learn the new leader; it begins again once it is led here again."""
-    world = World()
-    world.append()
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading()
     reply = member.start_fetch(max_wait_ms=500)
     world.broker.broker.leadership.lose(TOPIC, 0)
     world.broker.time.settle()

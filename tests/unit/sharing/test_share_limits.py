@@ -18,7 +18,7 @@ from oncelog.protocol.generated.alter_client_quotas_request import (
 from oncelog.protocol.generated.create_acls_request import AclCreation, CreateAclsRequest
 from oncelog.protocol.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.clients.share_member import ACCEPT, ShareMember, acquired, errors
-from tests.unit.sharing.world import GROUP, LOCK_MS, TOPIC, World
+from tests.unit.sharing.world import GROUP, LOCK_MS, TOPIC, World, reading
 
 _AUTHORIZED = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -87,10 +87,7 @@ def test_the_records_of_a_share_consumer_count_for_its_quota() -> None:
 
 def test_without_the_feature_there_are_no_share_groups() -> None:
     """Sessions and locks end with it, and do not come back when it is enabled again."""
-    world = World()
-    world.append()
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading()
     set_share_version(world, 0, _UNSAFE_DOWNGRADE)
     assert member.fetch().error_code == ErrorCode.UNSUPPORTED_VERSION
     assert member.acknowledge({}).error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -207,10 +204,7 @@ def test_at_the_end_of_a_wait_only_what_has_moved_is_looked_at(monkeypatch: pyte
 @pytest.mark.parametrize("batch_count", [19_000, 21_000])
 def test_a_request_has_so_many_acknowledgements_at_most(batch_count: int) -> None:
     """The acknowledgements of a partition are made in one turn: a client that sends more than any needs is cut off."""
-    world = World()
-    world.append(1)
-    member = world.member()
-    member.fetch(world.keys)
+    world, member = reading(1)
     batches = [(0, 0, [ACCEPT])] * batch_count
     for reply in (
         member.start_acknowledge({world.keys[0]: batches}),

@@ -62,3 +62,12 @@ class World:
         resource = AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=GROUP, configs=configs)
         (answer,) = self.broker.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
         assert answer.error_code == ErrorCode.NONE, answer.error_message
+
+
+def reading(count: int = 1) -> tuple[World, ShareMember]:
+    """A world with so many records in one batch, and a member that has acquired them."""
+    world = World()
+    world.append(count)
+    member = world.member()
+    member.fetch(world.keys)
+    return world, member
