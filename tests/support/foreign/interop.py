@@ -52,6 +52,11 @@ SHARE_STATE_ON_ONE_NODE = (
     "share.coordinator.state.topic.num.partitions=2",
 )
 """Settings that share groups need on an Apache Kafka of one node."""
+READ_OF_TRANSACTIONS = [
+    f"{level} " + " ".join(f"{number}-{partition}" for number in numbers for partition in range(3))
+    for level, numbers in (("read_committed", (0, 2, 4)), ("read_uncommitted", range(6)))
+]
+"""What scenes print that write six transactions to three partitions and abort each second one."""
 
 
 def unique(prefix: str) -> str:
