@@ -21,6 +21,13 @@ TopicKey = str | UUID
 Key = tuple[TopicKey, int]
 BY_NAME, BY_ID = 12, 18
 EVERYTHING = 2**31 - 1
+TOPIC = "topic"
+
+
+def started(*overrides: str) -> tuple[VirtualBroker, UUID]:
+    """A broker with a topic of three partitions, and the topic's id."""
+    broker = VirtualBroker(*overrides)
+    return broker, create(broker, TOPIC, 3)
 
 
 def create(broker: VirtualBroker, name: str, partitions: int = 1) -> UUID:

@@ -3,12 +3,10 @@
 One Kafka lives, stops and is killed; another one has graduated from ours.
 """
 
-import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from click.testing import CliRunner
@@ -44,22 +42,13 @@ from tests.support.logs.graduation import (
     until_groups_are_loaded,
     wish_for,
 )
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import run
 from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.kafka
 
-T = TypeVar("T")
 STOPS = ("clean stop", "kill -9")
 WRITABLE = "oncelog.read.only=false"
-
-
-def run(coroutine: Awaitable[T]) -> T:
-    async def call() -> T:
-        async with asyncio.timeout(PATIENCE_S):
-            return await coroutine
-
-    return asyncio.run(call())
 
 
 async def describe(bootstrap: str) -> dict[str, TransactionDescription]:

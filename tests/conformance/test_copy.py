@@ -1,9 +1,8 @@
 """`oncelog copy` from Apache Kafka to our broker and back: the same records, exact offsets of groups, one Kafka."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from random import Random
-from typing import TypeVar
 
 import pytest
 
@@ -13,20 +12,11 @@ from oncelog.testing import Broker
 from oncelog.tools.copy import life
 from tests.support.kafka.server import Kafka, java_with_kafka
 from tests.support.logs.copies import Recorder, contents, copy, expected_offset, fill, placed
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import run
 
 pytestmark = pytest.mark.kafka
-T = TypeVar("T")
 TOPICS = ("mixed", "stamped", "empty", "cut")
 OFFSETS = range(0, 200, 7)
-
-
-def run(coroutine: Awaitable[T]) -> T:
-    async def call() -> T:
-        async with asyncio.timeout(PATIENCE_S):
-            return await coroutine
-
-    return asyncio.run(call())
 
 
 @pytest.fixture(scope="module")

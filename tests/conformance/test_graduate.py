@@ -4,13 +4,11 @@ One start of Kafka for a directory that was stopped, and given to Kafka elsewher
 and became Kafka's in place.
 """
 
-import asyncio
 import hashlib
 import subprocess
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -40,20 +38,10 @@ from tests.support.logs.graduation import (
     until_groups_are_loaded,
     wish_for,
 )
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, run
 from tests.support.processes.daemon import Daemon
 
 pytestmark = pytest.mark.kafka
-
-T = TypeVar("T")
-
-
-def run(coroutine: Awaitable[T]) -> T:
-    async def call() -> T:
-        async with asyncio.timeout(PATIENCE_S):
-            return await coroutine
-
-    return asyncio.run(call())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """`--timeout` bounds every command that asks a cluster, whatever that does not do."""
 
 import os
-import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from oncelog.cli import main
 from oncelog.client.blocking.clients import Admin, Producer
 from oncelog.faults import Action, Point, Rule, Selector
 from tests.support.pages.command_tree import ARGUMENTS, ASKING
+from tests.support.patience import ends
 from tests.support.processes.daemon import Daemon
 from tests.support.processes.faults import faults_of
 
@@ -28,31 +28,13 @@ WAITING = ("txn tail",)
 """Its end is news, too."""
 
 
-class Waits(BaseException):
-    """Past everything that would make an answer of it."""
-
-
-@contextmanager
-def ends() -> Iterator[None]:
-    def on_alarm(*_: object) -> None:
-        raise Waits
-
-    before = signal.signal(signal.SIGALRM, on_alarm)
-    signal.alarm(WAITS_S)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def run(name: str, bootstrap: str, *more: str) -> tuple[int, str]:
     words = [*name.split(), *ARGUMENTS.get(name, ()), *FOLLOWING.get(name, ()), *more]
     return invoke(*words, "--bootstrap", bootstrap)
 
 
 def invoke(*words: str, timeout_s: float = TIMEOUT_S) -> tuple[int, str]:
-    with ends():
+    with ends(WAITS_S):
         result = CliRunner().invoke(main, [*words, "--timeout", str(timeout_s)], input="secret\nsecret\n")
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output

@@ -4,10 +4,15 @@ On a machine that is ten times as busy as it has cores, half a minute passes whe
 waits for these where all is well. tests/test_tidy.py has no shorter deadline in the tests.
 """
 
+import asyncio
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
+T = TypeVar("T")
 PATIENCE_S = 300
 """Less than the `timeout` of a whole test in pyproject.toml, so that the wait that hangs is the one that is named."""
 
@@ -34,3 +39,33 @@ def until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < end_s, f"nothing has changed for {PATIENCE_S} s"
         pause(0.02)
+
+
+def run(coroutine: Awaitable[T]) -> T:
+    """Run a coroutine in a loop of its own."""
+
+    async def call() -> T:
+        async with asyncio.timeout(PATIENCE_S):
+            return await coroutine
+
+    return asyncio.run(call())
+
+
+class Waits(BaseException):
+    """Past everything that would make an answer of it."""
+
+
+@contextmanager
+def ends(within_s: int) -> Iterator[None]:
+    """Raise Waits in the main thread if it is still there after so long, whatever it waits for."""
+
+    def on_alarm(*_: object) -> None:
+        raise Waits
+
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    signal.alarm(within_s)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -15,22 +15,17 @@ from oncelog.protocol.generated.fetch_response import FetchResponse
 from tests.clients.fetch_session import (
     BY_ID,
     BY_NAME,
+    TOPIC,
     Key,
     SessionReader,
     append,
     create,
     fetch_in_tiny_slices,
     fetch_request,
+    started,
     told,
 )
 from tests.fakes.broker import VirtualBroker
-
-TOPIC = "topic"
-
-
-def started(*overrides: str) -> tuple[VirtualBroker, UUID]:
-    broker = VirtualBroker(*overrides)
-    return broker, create(broker, TOPIC, 3)
 
 
 def opened(broker: VirtualBroker, *keys: Key, version: int = BY_ID) -> SessionReader:

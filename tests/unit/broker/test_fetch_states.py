@@ -1,7 +1,5 @@
 """The states of a Fetch, and what happens to one between two turns: in any order, nothing of it is left behind."""
 
-from uuid import UUID
-
 import pytest
 
 from oncelog.broker.fetching.states import COUNTING, TRANSITIONS, FetchState, mermaid
@@ -9,21 +7,15 @@ from oncelog.broker.turns.slices import ELEMENTS_A_TURN
 from oncelog.protocol.errors import ErrorCode
 from tests.clients.fetch_session import (
     BY_ID,
+    TOPIC,
     SessionReader,
     append,
-    create,
     fetch_in_tiny_slices,
     fetch_request,
+    started,
     told,
 )
 from tests.fakes.broker import VirtualBroker
-
-TOPIC = "topic"
-
-
-def started() -> tuple[VirtualBroker, UUID]:
-    broker = VirtualBroker()
-    return broker, create(broker, TOPIC, 3)
 
 
 def use_up_this_turn(broker: VirtualBroker) -> None:

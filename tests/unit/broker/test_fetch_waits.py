@@ -16,22 +16,17 @@ from oncelog.testing.memory_disk import MemoryFile
 from tests.clients.fetch_session import (
     BY_ID,
     BY_NAME,
+    TOPIC,
     SessionReader,
     append,
     create,
     fetch_in_tiny_slices,
     fetch_request,
+    started,
     told,
 )
 from tests.fakes.broker import HOST, PORT, Reply, VirtualBroker
 from tests.fakes.logs import Logs, batch, files_of, read_records, segments_of
-
-TOPIC = "topic"
-
-
-def started(*overrides: str) -> tuple[VirtualBroker, UUID]:
-    broker = VirtualBroker(*overrides)
-    return broker, create(broker, TOPIC, 3)
 
 
 def waiting(broker: VirtualBroker, topic_id: UUID, *offsets: int, min_bytes: int = 1, isolation: int = 0) -> Reply:

@@ -2,13 +2,11 @@
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from oncelog.pipeline.sink.files import LocalFiles
 from tests.fakes.broker import VirtualBroker
 from tests.support.logs.damage import fill
 from tests.support.logs.data_directories import store
+from tests.support.patience import ends
 from tests.unit.oncelog.test_adopt import simple
 
 pytestmark = pytest.mark.sampled(3)
@@ -70,26 +69,8 @@ KINDS: dict[str, Callable[[Path], None]] = {
 }
 
 
-class Waits(BaseException):
-    """Past everything that would make an answer of it."""
-
-
-@contextmanager
-def ends() -> Iterator[None]:
-    def on_alarm(*_: object) -> None:
-        raise Waits
-
-    before = signal.signal(signal.SIGALRM, on_alarm)
-    signal.alarm(WAITS_S)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def run(*arguments: str | Path) -> tuple[int, str]:
-    with ends():
+    with ends(WAITS_S):
         result = CliRunner().invoke(main, [*map(str, arguments)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
@@ -167,7 +148,7 @@ def test_start_names_it_and_serves_the_rest_or_refuses(tmp_path: Path, stopped: 
         with (tmp_path / "said").open("w") as said:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
         try:
-            with ends():
+            with ends(WAITS_S):
                 assert process.stdout is not None
                 is_ready = process.stdout.readline().startswith("oncelog ready")
                 process.terminate()
@@ -181,5 +162,5 @@ def test_start_names_it_and_serves_the_rest_or_refuses(tmp_path: Path, stopped: 
 
 def test_checkpoint_of_a_query_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "0")
-    with ends(), pytest.raises(OSError, match="no regular file"):
+    with ends(WAITS_S), pytest.raises(OSError, match="no regular file"):
         LocalFiles(tmp_path).read("0")
