@@ -15,7 +15,15 @@ import json
 import sys
 from pathlib import Path
 
-from oncelog.client import Consumer, ConsumerGroupMetadata, KafkaError, OffsetAndMetadata, Producer, TopicPartition
+from oncelog.client import (
+    Consumer,
+    ConsumerGroupMetadata,
+    KafkaError,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+    Transaction,
+)
 from oncelog.client.values.errors import FatalError
 from oncelog.pipeline.demo.data import Purchase, read_purchases
 from oncelog.pipeline.demo.events import emit
@@ -118,10 +126,7 @@ class Loader:
         self._aborted.add(position // self._arguments.batch)
         try:
             async with producer.transaction() as transaction:
-                for row, purchase in self._share[position:end]:
-                    await transaction.send_soon(
-                        self._arguments.topic, encode(row, purchase), key=purchase.customer.encode()
-                    )
+                await self._send(transaction, self._share[position:end])
                 await producer.flush()  # the records are written, and read_uncommitted sees them
                 raise _Wanted
         except _Wanted:
@@ -130,11 +135,12 @@ class Loader:
 
     async def _write(self, producer: Producer, position: int, end: int) -> None:
         async with producer.transaction() as transaction:
-            for row, purchase in self._share[position:end]:
-                await transaction.send_soon(
-                    self._arguments.topic, encode(row, purchase), key=purchase.customer.encode()
-                )
+            await self._send(transaction, self._share[position:end])
             await transaction.send_offsets({self._marker: OffsetAndMetadata(end)}, group=self._group)
+
+    async def _send(self, transaction: Transaction, rows: list[tuple[int, Purchase]]) -> None:
+        for row, purchase in rows:
+            await transaction.send_soon(self._arguments.topic, encode(row, purchase), key=purchase.customer.encode())
 
     async def be_a_zombie(self) -> None:
         """Write half a transaction, sleep long, and commit, which must be rejected."""
@@ -142,10 +148,7 @@ class Loader:
             transaction = producer.transaction()
             await transaction.__aenter__()
             half = self._share[: max(1, self._arguments.batch // 2)]
-            for row, purchase in half:
-                await transaction.send_soon(
-                    self._arguments.topic, encode(row, purchase), key=purchase.customer.encode()
-                )
+            await self._send(transaction, half)
             await producer.flush()
             emit(
                 "mid-transaction",
