@@ -21,7 +21,7 @@ from oncelog.protocol.generated.offset_commit_request import (
 from oncelog.protocol.generated.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from oncelog.protocol.generated.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.generated.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from oncelog.protocol.headers import encode_request_header, encode_response_header
+from oncelog.protocol.headers import encode_request_header
 from oncelog.protocol.message import Message
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
@@ -148,9 +148,3 @@ class Canary:
         fetch = OffsetFetchRequest(group_id=GROUP, topics=[OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])])
         answer = self._one(client, settle, fetch, _FETCH_OFFSETS)
         assert answer.topics[0].partitions[0].committed_offset == offset, answer
-
-
-def response_frame(response: Message, version: int, correlation_id: int) -> bytes:
-    module = import_module(type(response).__module__)
-    flexible = module.FLEXIBLE_FROM is not None and version >= module.FLEXIBLE_FROM
-    return b"".join((encode_response_header(correlation_id, flexible), *module.encode(response, version)))

@@ -27,8 +27,6 @@ _FIRST = re.compile(
     r"n,(?:a=([^,\x01]+))?,\x01auth=[Bb]earer ([A-Za-z0-9_.=-]+)\x01((?:[A-Za-z]+=[\x20-\x7e\t\r\n]*\x01)*)\x01\Z"
 )
 _REFUSAL = '{"status":"invalid_token"}'
-_MORE_TO_SAY = b"\x01"
-"""The byte by which the client says that it has seen the refusal (RFC 7628, 3.2.3)."""
 _UNKNOWN_EXTENSIONS = "crit"
 """The header field that demands that its extensions are understood; none are."""
 

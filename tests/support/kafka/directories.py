@@ -2,25 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from uuid import UUID
 
 from oncelog.protocol.generated import (
-    access_control_entry_record,
-    client_quota_record,
-    config_record,
-    delegation_token_record,
-    feature_level_record,
-    partition_change_record,
     partition_record,
-    producer_ids_record,
-    register_broker_record,
-    remove_topic_record,
     topic_record,
-    user_scram_credential_record,
 )
 from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
@@ -31,23 +21,6 @@ CLUSTER_ID = "3e8676b31ce94198ab429f"
 DIRECTORY_ID = UUID("22222222-2222-4222-a222-222222222222")
 BEGIN, END, ABORT = bytes((1, 23, 0, 0)), bytes((1, 24, 0, 0)), bytes((1, 25, 0, 0))
 """The boundaries of a metadata transaction, encoded."""
-_MODULES: Mapping[int, ModuleType] = {
-    module.API_KEY: module
-    for module in (
-        access_control_entry_record,
-        client_quota_record,
-        config_record,
-        delegation_token_record,
-        feature_level_record,
-        partition_change_record,
-        partition_record,
-        producer_ids_record,
-        register_broker_record,
-        remove_topic_record,
-        topic_record,
-        user_scram_credential_record,
-    )
-}
 
 
 def recorded(directory: Path) -> tuple[Path, dict[str, Any]]:
@@ -58,7 +31,7 @@ def recorded(directory: Path) -> tuple[Path, dict[str, Any]]:
 
 def encoded(record: Any, version: int | None = None) -> bytes:
     """A metadata record in its newest version, unless another is wanted."""
-    module = _MODULES[record.API_KEY]
+    module: Any = import_module(type(record).__module__)
     version = module.VERSIONS[-1] if version is None else version
     return b"".join((bytes((1, module.API_KEY, version)), *module.encode(record, version)))
 
