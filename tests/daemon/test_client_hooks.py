@@ -152,6 +152,7 @@ async def test_on_commit_gets_what_was_committed_and_breaks_no_commit(
         group_id=topic,
         auto_offset_reset="earliest",
         enable_auto_commit=True,
+        auto_commit_interval_ms=PATIENCE_MS,  # only the close commits
         on_commit=note,
     ) as consumer:
         while not await consumer.poll(10_000):
