@@ -132,8 +132,14 @@ def other_defaults() -> str:
 def settings_without_effect() -> str:
     rows = []
     for group in UNNEEDED_GROUPS:
-        names = ", ".join(f"`{name}`" for name, _, _ in group.settings)
-        shown = "left out" if group.is_internal else "what is true here" if group.is_fixed else "what was given"
+        names = ", ".join(f"`{name}`" for name in group.names)
+        shown = (
+            "what was given, if it was"
+            if group.is_internal
+            else "what is true here"
+            if group.is_fixed
+            else "what was given"
+        )
         rows.append((group.title, names, shown, group.why))
     return table("group|settings|DescribeConfigs|why", rows)
 

@@ -4,7 +4,7 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.server.config.AbstractKafkaConfig;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
-/** Every setting of Apache Kafka's broker and topics: kind, name, type and default, between tabs. */
+/** Every setting of Apache Kafka's broker and topics: kind, name, type, default and what is allowed, between tabs. */
 public class KafkaSettings {
     public static void main(String[] args) {
         print("broker", AbstractKafkaConfig.CONFIG_DEF);
@@ -16,7 +16,8 @@ public class KafkaSettings {
             ConfigDef.ConfigKey key = each.getValue();
             String text = key.defaultValue == ConfigDef.NO_DEFAULT_VALUE
                     ? "required" : "=" + ConfigDef.convertToString(key.defaultValue, key.type);
-            System.out.println(kind + "\t" + each.getKey() + "\t" + key.type + "\t" + text);
+            String allowed = key.validator == null ? "" : key.validator.toString();
+            System.out.println(kind + "\t" + each.getKey() + "\t" + key.type + "\t" + text + "\t" + allowed);
         }
     }
 }

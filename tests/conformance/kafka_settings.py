@@ -21,17 +21,19 @@ class KafkaSetting:
     type: str
     is_required: bool
     default: str | None
+    allowed: str
+    """What its validator says: a range as `[0,...]` or `[1,...,9]`, choices as `[a, b]`, or empty."""
 
 
 def kafka_settings(kind: str) -> dict[str, KafkaSetting]:
     """Return the recorded settings by name; `kind` is "broker" or "topic"."""
     found: dict[str, KafkaSetting] = {}
     for line in RECORDED.read_text(encoding="utf-8").splitlines():
-        of_kind, name, type_name, default = line.split("\t")
+        of_kind, name, type_name, default, allowed = line.split("\t")
         if of_kind == kind:
             text = default.removeprefix("=")
             has_none = default in ("required", "=null")
-            found[name] = KafkaSetting(type_name, default == "required", None if has_none else text)
+            found[name] = KafkaSetting(type_name, default == "required", None if has_none else text, allowed)
     return found
 
 

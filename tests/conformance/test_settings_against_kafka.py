@@ -5,7 +5,8 @@ import os
 import pytest
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS
-from oncelog.broker.config.kafka_names import UNNEEDED
+from oncelog.broker.config.config_key import ConfigKey
+from oncelog.broker.config.kafka_names import UNNEEDED, UNNEEDED_KEYS
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
 from tests.conformance.kafka_settings import RECORDED, asked, kafka_settings
 from tools import kafka_facts
@@ -13,6 +14,19 @@ from tools import kafka_facts
 OWN = "oncelog."
 NOT_IN_THE_CLASS = {"cluster.id", "super.users", "allow.everyone.if.no.acl.found"}
 """Kafka takes the first when it formats a directory; the others are its authorizer's."""
+
+BOUNDED_OTHERWISE = {
+    "authorizer.class.name": "no other class can be loaded",
+    "broker.id": "Kafka checks it once it has the whole file",
+    "group.consumer.assignors": "no other class can be loaded",
+    "group.share.assignors": "no other class can be loaded",
+    "log.cleaner.dedupe.buffer.size": "Kafka checks it for each thread of its cleaner",
+    "socket.receive.buffer.bytes": "Kafka's sockets refuse what is below",
+    "socket.send.buffer.bytes": "Kafka's sockets refuse what is below",
+    "ssl.enabled.protocols": "OpenSSL has no other here",
+}
+"""Settings whose range or choices are not those of Kafka's table, and why."""
+_NOT_BOUNDS = ("non-empty list", "non-empty string")
 
 
 def test_names_and_types_are_kafkas_and_no_name_of_kafka_is_unknown() -> None:
@@ -36,6 +50,26 @@ def test_every_default_is_kafkas_or_on_the_page_with_its_reason() -> None:
     for name in differing:
         setting = kafkas[name]
         assert kafka_facts.OTHER_DEFAULTS[name][0] == ("none, required" if setting.is_required else setting.default)
+
+
+def test_every_value_is_bounded_as_kafka_bounds_it() -> None:
+    """A setting takes the range or the choices of Kafka's, whether it has an effect here or not."""
+    keys = {**UNNEEDED_KEYS, **BROKER_KEYS}
+    kafkas = {name: each.allowed for name, each in kafka_settings("broker").items() if each.allowed not in _NOT_BOUNDS}
+    differing = {name for name in kafkas if _allowed(keys[name]) != kafkas[name]}
+    assert differing == BOUNDED_OTHERWISE.keys()
+
+
+def _allowed(key: ConfigKey) -> str:
+    """Return what a key accepts as Kafka's validators write it."""
+    if key.choices:
+        listed = f"[{', '.join(key.choices)}]"
+        return f"(case insensitive) {listed}" if key.any_case else listed
+    if key.minimum is None:
+        return ""
+    highest = "" if key.maximum is None else f",{key.maximum}"
+    otherwise = "" if key.exception is None else f" or {key.exception}"
+    return f"[{key.minimum},...{highest}]{otherwise}"
 
 
 def test_every_setting_of_a_topic_is_kafkas_with_its_type_and_default() -> None:

@@ -34,11 +34,15 @@ _DOUBLE_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z"
 _INTEGER_MAX = {ConfigType.INT: INT32_MAX, ConfigType.SHORT: INT16_MAX, ConfigType.LONG: INT64_MAX}
 
 
+class BadList(ValueError):
+    """A list as a whole is refused; the message names the setting."""
+
+
 class NotAChoice(ValueError):
     """`item`, perhaps one of a list, is not among the allowed values."""
 
-    def __init__(self, item: str, choices: tuple[str, ...]) -> None:
-        super().__init__(f"String must be one of: {', '.join(choices)}")
+    def __init__(self, item: str, choices: tuple[str, ...], *, any_case: bool = False) -> None:
+        super().__init__(f"String must be one of{' (case insensitive)' if any_case else ''}: {', '.join(choices)}")
         self.item = item
 
 
@@ -55,6 +59,10 @@ class ConfigKey:
     """One more allowed value, outside the bounds."""
     parse: Callable[[str], object] | None = None
     """Parses a value with its own syntax; raises ValueError."""
+    empty_items: bool = False
+    """Whether a list may have empty items."""
+    any_case: bool = False
+    """Whether the choices, which are in upper case, may be written in any."""
 
     def check(self, text: str) -> str:
         """The text as it is stored (trimmed, booleans in lower case). Raises ValueError with Kafka's message."""
@@ -74,11 +82,11 @@ class ConfigKey:
                     raise ValueError("Not a number of type DOUBLE")
                 self._check_bounds(float(text))
             case ConfigType.LIST:
-                self._check_choices([item.strip() for item in text.split(",")] if text else [])
+                self._check_list([item.strip() for item in text.split(",")] if text else [])
             case ConfigType.STRING:
                 self._check_choices([text])
-                if self.parse is not None:
-                    self.parse(text)
+        if self.parse is not None:
+            self.parse(text)
         return text
 
     def _check_bounds(self, number: float) -> None:
@@ -93,7 +101,12 @@ class ConfigKey:
         if self.maximum is not None and not number <= self.maximum:
             raise ValueError(f"Value must be no more than {self.maximum}")
 
+    def _check_list(self, items: list[str]) -> None:
+        if "" in items and not self.empty_items:
+            raise BadList(f"Configuration '{self.name}' values must not be empty.")
+        self._check_choices(items)
+
     def _check_choices(self, items: list[str]) -> None:
         for item in items if self.choices else ():
-            if item not in self.choices:
-                raise NotAChoice(item, self.choices)
+            if (item.upper() if self.any_case else item) not in self.choices:
+                raise NotAChoice(item, self.choices, any_case=self.any_case)

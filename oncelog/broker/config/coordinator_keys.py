@@ -83,7 +83,8 @@ COORDINATOR_KEYS = (
         _STRING,
         "bidirectional",
         "Which non-empty groups may change between the classic and the consumer protocol.",
-        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+        choices=("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
+        any_case=True,
     ),
     ConfigKey(
         "group.consumer.regex.refresh.interval.ms",

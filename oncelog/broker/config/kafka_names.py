@@ -13,18 +13,24 @@ _BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIS
 _INT, _SHORT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.SHORT, ConfigType.LONG, ConfigType.DOUBLE
 _PASSWORD, _CLASS = ConfigType.PASSWORD, ConfigType.CLASS
 
+_Row = tuple[str, ConfigType, str | None] | tuple[str, ConfigType, str | None, int]
+"""Name, type, Kafka's default or what is true here, and the least value that Kafka accepts."""
+
 
 @dataclass(frozen=True, slots=True)
 class UnneededGroup:
     title: str
     why: str
     """True of each setting of the group; docs/compare/compatibility.md has the table of groups."""
-    settings: tuple[tuple[str, ConfigType, str | None], ...]
-    """Name, type, and Kafka's default, or what is true here."""
+    settings: tuple[_Row, ...]
     is_fixed: bool = False
     """Whether DescribeConfigs shows what is true here, whatever the broker was started with."""
     is_internal: bool = False
-    """Whether Kafka does not show them, nor does this broker."""
+    """Whether Kafka shows them only if they are given, as this broker does."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(row[0] for row in self.settings)
 
 
 UNNEEDED_GROUPS = (
@@ -32,28 +38,28 @@ UNNEEDED_GROUPS = (
         "Replication",
         "there is no other broker: one replica of everything, and none to fetch, move or limit",
         (
-            ("alter.log.dirs.replication.quota.window.num", _INT, "11"),
-            ("alter.log.dirs.replication.quota.window.size.seconds", _INT, "1"),
+            ("alter.log.dirs.replication.quota.window.num", _INT, "11", 1),
+            ("alter.log.dirs.replication.quota.window.size.seconds", _INT, "1", 1),
             ("auto.leader.rebalance.enable", _BOOLEAN, "true"),
             ("controlled.shutdown.enable", _BOOLEAN, "true"),
             ("default.replication.factor", _INT, "1"),
-            ("leader.imbalance.check.interval.seconds", _LONG, "300"),
-            ("num.replica.fetchers", _INT, "1"),
-            ("offsets.topic.replication.factor", _SHORT, "1"),
-            ("replica.fetch.backoff.ms", _INT, "1000"),
-            ("replica.fetch.max.bytes", _INT, "1048576"),
+            ("leader.imbalance.check.interval.seconds", _LONG, "300", 1),
+            ("num.replica.fetchers", _INT, "1", 1),
+            ("offsets.topic.replication.factor", _SHORT, "1", 1),
+            ("replica.fetch.backoff.ms", _INT, "1000", 0),
+            ("replica.fetch.max.bytes", _INT, "1048576", 0),
             ("replica.fetch.min.bytes", _INT, "1"),
-            ("replica.fetch.response.max.bytes", _INT, "10485760"),
+            ("replica.fetch.response.max.bytes", _INT, "10485760", 0),
             ("replica.fetch.wait.max.ms", _INT, "500"),
             ("replica.lag.time.max.ms", _LONG, "30000"),
             ("replica.socket.receive.buffer.bytes", _INT, "65536"),
             ("replica.socket.timeout.ms", _INT, "30000"),
-            ("replication.quota.window.num", _INT, "11"),
-            ("replication.quota.window.size.seconds", _INT, "1"),
-            ("share.coordinator.state.topic.min.isr", _SHORT, "1"),
-            ("share.coordinator.state.topic.replication.factor", _SHORT, "1"),
-            ("transaction.state.log.min.isr", _INT, "1"),
-            ("transaction.state.log.replication.factor", _SHORT, "1"),
+            ("replication.quota.window.num", _INT, "11", 1),
+            ("replication.quota.window.size.seconds", _INT, "1", 1),
+            ("share.coordinator.state.topic.min.isr", _SHORT, "1", 1),
+            ("share.coordinator.state.topic.replication.factor", _SHORT, "1", 1),
+            ("transaction.state.log.min.isr", _INT, "1", 1),
+            ("transaction.state.log.replication.factor", _SHORT, "1", 1),
         ),
         is_fixed=True,
     ),
@@ -63,16 +69,16 @@ UNNEEDED_GROUPS = (
         (
             ("broker.heartbeat.interval.ms", _INT, "2000"),
             ("broker.session.timeout.ms", _INT, "9000"),
-            ("controller.quorum.append.linger.ms", _INT, "25"),
+            ("controller.quorum.append.linger.ms", _INT, "25", 0),
             ("controller.quorum.auto.join.enable", _BOOLEAN, "false"),
             ("controller.quorum.bootstrap.servers", _LIST, ""),
-            ("controller.quorum.election.backoff.max.ms", _INT, "1000"),
-            ("controller.quorum.election.timeout.ms", _INT, "1000"),
-            ("controller.quorum.fetch.max.bytes", _INT, "1048576"),
-            ("controller.quorum.fetch.snapshot.max.bytes", _INT, "1048576"),
-            ("controller.quorum.fetch.timeout.ms", _INT, "2000"),
-            ("controller.quorum.request.timeout.ms", _INT, "2000"),
-            ("controller.quorum.retry.backoff.ms", _INT, "20"),
+            ("controller.quorum.election.backoff.max.ms", _INT, "1000", 0),
+            ("controller.quorum.election.timeout.ms", _INT, "1000", 0),
+            ("controller.quorum.fetch.max.bytes", _INT, "1048576", 1),
+            ("controller.quorum.fetch.snapshot.max.bytes", _INT, "1048576", 1),
+            ("controller.quorum.fetch.timeout.ms", _INT, "2000", 0),
+            ("controller.quorum.request.timeout.ms", _INT, "2000", 0),
+            ("controller.quorum.retry.backoff.ms", _INT, "20", 0),
             ("controller.quorum.voters", _LIST, ""),
             ("initial.broker.registration.timeout.ms", _INT, "60000"),
         ),
@@ -82,7 +88,7 @@ UNNEEDED_GROUPS = (
         "a node has one data directory and is broker and controller",
         (
             ("cordoned.log.dirs", _LIST, ""),
-            ("log.dir.failure.timeout.ms", _LONG, "30000"),
+            ("log.dir.failure.timeout.ms", _LONG, "30000", 1),
             ("num.replica.alter.log.dirs.threads", _INT, None),
             ("process.roles", _LIST, "broker,controller"),
         ),
@@ -113,8 +119,8 @@ UNNEEDED_GROUPS = (
         "The broker as a client of others",
         "it logs in nowhere and sends requests to no broker",
         (
-            ("add.partitions.to.txn.retry.backoff.max.ms", _INT, "100"),
-            ("add.partitions.to.txn.retry.backoff.ms", _INT, "20"),
+            ("add.partitions.to.txn.retry.backoff.max.ms", _INT, "100", 0),
+            ("add.partitions.to.txn.retry.backoff.ms", _INT, "20", 1),
             ("controller.socket.timeout.ms", _INT, "30000"),
             ("inter.broker.listener.name", _STRING, None),
             ("request.timeout.ms", _INT, "30000"),
@@ -130,10 +136,10 @@ UNNEEDED_GROUPS = (
             ("sasl.mechanism.inter.broker.protocol", _STRING, "GSSAPI"),
             ("sasl.oauthbearer.assertion.algorithm", _STRING, "RS256"),
             ("sasl.oauthbearer.assertion.claim.aud", _STRING, None),
-            ("sasl.oauthbearer.assertion.claim.exp.seconds", _INT, "300"),
+            ("sasl.oauthbearer.assertion.claim.exp.seconds", _INT, "300", 0),
             ("sasl.oauthbearer.assertion.claim.iss", _STRING, None),
             ("sasl.oauthbearer.assertion.claim.jti.include", _BOOLEAN, "false"),
-            ("sasl.oauthbearer.assertion.claim.nbf.seconds", _INT, "60"),
+            ("sasl.oauthbearer.assertion.claim.nbf.seconds", _INT, "60", 0),
             ("sasl.oauthbearer.assertion.claim.sub", _STRING, None),
             ("sasl.oauthbearer.assertion.file", _STRING, None),
             ("sasl.oauthbearer.assertion.private.key.file", _STRING, None),
@@ -218,21 +224,21 @@ UNNEEDED_GROUPS = (
         "as in Kafka with remote.log.storage.system.enable=false",
         (
             ("follower.fetch.last.tiered.offset.enable", _BOOLEAN, "false"),
-            ("remote.fetch.max.wait.ms", _INT, "500"),
-            ("remote.list.offsets.request.timeout.ms", _LONG, "30000"),
-            ("remote.log.index.file.cache.total.size.bytes", _LONG, "1073741824"),
-            ("remote.log.manager.copier.thread.pool.size", _INT, "10"),
-            ("remote.log.manager.copy.max.bytes.per.second", _LONG, "9223372036854775807"),
-            ("remote.log.manager.copy.quota.window.num", _INT, "11"),
-            ("remote.log.manager.copy.quota.window.size.seconds", _INT, "1"),
-            ("remote.log.manager.expiration.thread.pool.size", _INT, "10"),
-            ("remote.log.manager.fetch.max.bytes.per.second", _LONG, "9223372036854775807"),
-            ("remote.log.manager.fetch.quota.window.num", _INT, "11"),
-            ("remote.log.manager.fetch.quota.window.size.seconds", _INT, "1"),
-            ("remote.log.manager.follower.thread.pool.size", _INT, "2"),
-            ("remote.log.manager.task.interval.ms", _LONG, "30000"),
-            ("remote.log.manager.thread.pool.size", _INT, "2"),
-            ("remote.log.metadata.custom.metadata.max.bytes", _INT, "128"),
+            ("remote.fetch.max.wait.ms", _INT, "500", 1),
+            ("remote.list.offsets.request.timeout.ms", _LONG, "30000", 1),
+            ("remote.log.index.file.cache.total.size.bytes", _LONG, "1073741824", 1),
+            ("remote.log.manager.copier.thread.pool.size", _INT, "10", 1),
+            ("remote.log.manager.copy.max.bytes.per.second", _LONG, "9223372036854775807", 1),
+            ("remote.log.manager.copy.quota.window.num", _INT, "11", 1),
+            ("remote.log.manager.copy.quota.window.size.seconds", _INT, "1", 1),
+            ("remote.log.manager.expiration.thread.pool.size", _INT, "10", 1),
+            ("remote.log.manager.fetch.max.bytes.per.second", _LONG, "9223372036854775807", 1),
+            ("remote.log.manager.fetch.quota.window.num", _INT, "11", 1),
+            ("remote.log.manager.fetch.quota.window.size.seconds", _INT, "1", 1),
+            ("remote.log.manager.follower.thread.pool.size", _INT, "2", 1),
+            ("remote.log.manager.task.interval.ms", _LONG, "30000", 1),
+            ("remote.log.manager.thread.pool.size", _INT, "2", 1),
+            ("remote.log.metadata.custom.metadata.max.bytes", _INT, "128", 0),
             (
                 "remote.log.metadata.manager.class.name",
                 _STRING,
@@ -241,8 +247,8 @@ UNNEEDED_GROUPS = (
             ("remote.log.metadata.manager.class.path", _STRING, None),
             ("remote.log.metadata.manager.impl.prefix", _STRING, "rlmm.config."),
             ("remote.log.metadata.manager.listener.name", _STRING, None),
-            ("remote.log.reader.max.pending.tasks", _INT, "100"),
-            ("remote.log.reader.threads", _INT, "10"),
+            ("remote.log.reader.max.pending.tasks", _INT, "100", 1),
+            ("remote.log.reader.threads", _INT, "10", 1),
             ("remote.log.storage.manager.class.name", _STRING, None),
             ("remote.log.storage.manager.class.path", _STRING, None),
             ("remote.log.storage.manager.impl.prefix", _STRING, "rsm.config."),
@@ -253,7 +259,7 @@ UNNEEDED_GROUPS = (
     UnneededGroup(
         "Client telemetry",
         "as in Kafka without a plug-in for telemetry",
-        (("telemetry.max.bytes", _INT, "1048576"),),
+        (("telemetry.max.bytes", _INT, "1048576", 1),),
     ),
     UnneededGroup(
         "Requests that wait",
@@ -269,40 +275,40 @@ UNNEEDED_GROUPS = (
         "Threads",
         "one loop does the work; threads beside it are as many as the work needs",
         (
-            ("background.threads", _INT, "10"),
-            ("group.coordinator.background.threads", _INT, "2"),
-            ("group.coordinator.threads", _INT, "4"),
-            ("num.io.threads", _INT, "8"),
-            ("num.network.threads", _INT, "3"),
-            ("num.recovery.threads.per.data.dir", _INT, "2"),
-            ("share.coordinator.threads", _INT, "1"),
+            ("background.threads", _INT, "10", 1),
+            ("group.coordinator.background.threads", _INT, "2", 1),
+            ("group.coordinator.threads", _INT, "4", 1),
+            ("num.io.threads", _INT, "8", 1),
+            ("num.network.threads", _INT, "3", 1),
+            ("num.recovery.threads.per.data.dir", _INT, "2", 1),
+            ("share.coordinator.threads", _INT, "1", 1),
         ),
     ),
     UnneededGroup(
         "Buffers of coordinators",
         "records are encoded and read without a buffer that is kept",
         (
-            ("group.coordinator.cached.buffer.max.bytes", _INT, "1048588"),
-            ("offsets.load.buffer.size", _INT, "5242880"),
-            ("share.coordinator.cached.buffer.max.bytes", _INT, "1048588"),
-            ("share.coordinator.load.buffer.size", _INT, "5242880"),
-            ("transaction.state.log.load.buffer.size", _INT, "5242880"),
+            ("group.coordinator.cached.buffer.max.bytes", _INT, "1048588", 524288),
+            ("offsets.load.buffer.size", _INT, "5242880", 1),
+            ("share.coordinator.cached.buffer.max.bytes", _INT, "1048588", 524288),
+            ("share.coordinator.load.buffer.size", _INT, "5242880", 1),
+            ("transaction.state.log.load.buffer.size", _INT, "5242880", 1),
         ),
     ),
     UnneededGroup(
         "Appends of coordinators",
         "an answer waits for the next round of writing and no longer",
         (
-            ("group.coordinator.append.linger.ms", _INT, "-1"),
-            ("share.coordinator.append.linger.ms", _INT, "-1"),
+            ("group.coordinator.append.linger.ms", _INT, "-1", -1),
+            ("share.coordinator.append.linger.ms", _INT, "-1", -1),
         ),
     ),
     UnneededGroup(
         "Writes of coordinators",
         "an answer waits until its records are durable, however long; a client ends its wait itself",
         (
-            ("offsets.commit.timeout.ms", _INT, "5000"),
-            ("share.coordinator.write.timeout.ms", _INT, "5000"),
+            ("offsets.commit.timeout.ms", _INT, "5000", 1),
+            ("share.coordinator.write.timeout.ms", _INT, "5000", 1),
         ),
     ),
     UnneededGroup(
@@ -310,17 +316,17 @@ UNNEEDED_GROUPS = (
         "slices between requests do it, at a rate without a limit, in the memory of log.cleaner.dedupe.buffer.size",
         (
             ("log.cleaner.io.buffer.load.factor", _DOUBLE, "0.9"),
-            ("log.cleaner.io.buffer.size", _INT, "524288"),
+            ("log.cleaner.io.buffer.size", _INT, "524288", 0),
             ("log.cleaner.io.max.bytes.per.second", _DOUBLE, "1.7976931348623157E308"),
-            ("log.cleaner.threads", _INT, "1"),
+            ("log.cleaner.threads", _INT, "1", 0),
         ),
     ),
     UnneededGroup(
         "Checkpoints",
         "each round of writing notes how far it is durable, and the store itself decides on more",
         (
-            ("log.flush.offset.checkpoint.interval.ms", _INT, "60000"),
-            ("log.flush.start.offset.checkpoint.interval.ms", _INT, "60000"),
+            ("log.flush.offset.checkpoint.interval.ms", _INT, "60000", 0),
+            ("log.flush.start.offset.checkpoint.interval.ms", _INT, "60000", 0),
             ("replica.high.watermark.checkpoint.interval.ms", _LONG, "5000"),
         ),
     ),
@@ -328,10 +334,10 @@ UNNEEDED_GROUPS = (
         "Java's metrics",
         "the metrics here are counters that an observer samples",
         (
-            ("kafka.metrics.polling.interval.secs", _INT, "10"),
-            ("metrics.num.samples", _INT, "2"),
+            ("kafka.metrics.polling.interval.secs", _INT, "10", 1),
+            ("metrics.num.samples", _INT, "2", 1),
             ("metrics.recording.level", _STRING, "INFO"),
-            ("metrics.sample.window.ms", _LONG, "30000"),
+            ("metrics.sample.window.ms", _LONG, "30000", 1),
         ),
     ),
     UnneededGroup(
@@ -339,9 +345,9 @@ UNNEEDED_GROUPS = (
         "snapshots bound it here (metadata.log.max.record.bytes.between.snapshots)",
         (
             ("metadata.log.dir", _STRING, None),
-            ("metadata.log.segment.bytes", _INT, "1073741824"),
+            ("metadata.log.segment.bytes", _INT, "1073741824", 8388608),
             ("metadata.log.segment.ms", _LONG, "604800000"),
-            ("metadata.max.idle.interval.ms", _INT, "500"),
+            ("metadata.max.idle.interval.ms", _INT, "500", 0),
             ("metadata.max.retention.bytes", _LONG, "104857600"),
             ("metadata.max.retention.ms", _LONG, "604800000"),
         ),
@@ -360,10 +366,10 @@ UNNEEDED_GROUPS = (
     ),
     UnneededGroup(
         "Internal",
-        "Kafka does not show them either, and they are for its own tests or for what is not here",
+        "they are for tests of Kafka's own, or for what is not here",
         (
-            ("controller.performance.always.log.threshold.ms", _LONG, "2000"),
-            ("controller.performance.sample.period.ms", _LONG, "60000"),
+            ("controller.performance.always.log.threshold.ms", _LONG, "2000", 0),
+            ("controller.performance.sample.period.ms", _LONG, "60000", 100),
             (
                 "group.share.persister.class.name",
                 _STRING,
@@ -372,33 +378,67 @@ UNNEEDED_GROUPS = (
             ("internal.metadata.delete.delay.millis", _LONG, "60000"),
             ("internal.metadata.log.segment.bytes", _INT, None),
             ("internal.metadata.max.batch.size.in.bytes", _INT, "8388608"),
-            ("remote.log.index.file.cache.ttl.ms", _LONG, "900000"),
-            ("remote.log.manager.task.retry.backoff.max.ms", _LONG, "30000"),
-            ("remote.log.manager.task.retry.backoff.ms", _LONG, "500"),
-            ("remote.log.manager.task.retry.jitter", _DOUBLE, "0.2"),
-            ("server.max.startup.time.ms", _LONG, "9223372036854775807"),
-            ("unclean.leader.election.interval.ms", _LONG, "300000"),
+            ("remote.log.index.file.cache.ttl.ms", _LONG, "900000", -1),
+            ("remote.log.manager.task.retry.backoff.max.ms", _LONG, "30000", 1),
+            ("remote.log.manager.task.retry.backoff.ms", _LONG, "500", 1),
+            ("remote.log.manager.task.retry.jitter", _DOUBLE, "0.2", 0),
+            ("server.max.startup.time.ms", _LONG, "9223372036854775807", 0),
+            ("unclean.leader.election.interval.ms", _LONG, "300000", 1),
             ("unstable.feature.versions.enable", _BOOLEAN, "false"),
         ),
         is_internal=True,
     ),
 )
 
-_BUFFER_MINIMUM = 512 * 1024
-_MINIMA = {
-    "group.coordinator.cached.buffer.max.bytes": _BUFFER_MINIMUM,
-    "share.coordinator.cached.buffer.max.bytes": _BUFFER_MINIMUM,
+_ALGORITHM = "sasl.oauthbearer.assertion.algorithm"
+_NOT_EMPTY = frozenset(
+    (
+        "remote.log.metadata.manager.class.name",
+        "remote.log.metadata.manager.impl.prefix",
+        "remote.log.metadata.manager.listener.name",
+        "remote.log.storage.manager.class.name",
+        "remote.log.storage.manager.impl.prefix",
+    )
+)
+_MAXIMA = {
+    "remote.log.manager.task.retry.jitter": 0.5,
+    "sasl.oauthbearer.assertion.claim.exp.seconds": 86_400,
+    "sasl.oauthbearer.assertion.claim.nbf.seconds": 3_600,
 }
-"""Kafka's, of those that can change while it runs and that scripts set."""
+_CHOICES = {
+    "group.coordinator.rebalance.protocols": ("consumer", "classic", "share", "streams"),
+    _ALGORITHM: ("ES256", "RS256"),
+    "process.roles": ("broker", "controller"),
+    "security.inter.broker.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+}
 
-UNNEEDED_KEYS = {
-    name: ConfigKey(name, kind, default, f"Without effect here: {group.why}.", _MINIMA.get(name))
-    for group in UNNEEDED_GROUPS
-    for name, kind, default in group.settings
-}
+
+def _key(group: UnneededGroup, row: _Row) -> ConfigKey:
+    name, kind, default = row[:3]
+    why = f"Without effect here: {group.why}."
+    minimum = row[3] if len(row) == 4 else None
+    return ConfigKey(
+        name,
+        kind,
+        default,
+        why,
+        minimum,
+        _MAXIMA.get(name),
+        _CHOICES.get(name, ()),
+        parse=_not_empty if name in _NOT_EMPTY else None,
+        any_case=name == _ALGORITHM,
+    )
+
+
+def _not_empty(text: str) -> None:
+    if not text:
+        raise ValueError("String must be non-empty")
+
+
+UNNEEDED_KEYS = {row[0]: _key(group, row) for group in UNNEEDED_GROUPS for row in group.settings}
 UNNEEDED = frozenset(UNNEEDED_KEYS)
-HIDDEN = frozenset(name for group in UNNEEDED_GROUPS if group.is_internal for name, _, _ in group.settings)
-FIXED = frozenset(name for group in UNNEEDED_GROUPS if group.is_fixed for name, _, _ in group.settings)
+HIDDEN = frozenset(name for group in UNNEEDED_GROUPS if group.is_internal for name in group.names)
+FIXED = frozenset(name for group in UNNEEDED_GROUPS if group.is_fixed for name in group.names)
 
 # Kafka rejects or ignores these since the named version.
 REMOVED = {

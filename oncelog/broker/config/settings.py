@@ -8,7 +8,8 @@ Invariants
 - An unknown name on the command line stops the start, with a near known one in the message. In a file or a KAFKA_
   variable it is a warning, as in Kafka: vendors and plug-ins have names of their own, and a file or compose service
   written for Kafka works unchanged. A name that begins with oncelog. is this broker's, so that it stops the start.
-- A name that Kafka knows and one node does not need is accepted with a warning, and shown as Kafka shows it.
+- A name that Kafka knows and one node does not need is accepted with a warning, and shown as Kafka shows it; its value
+  is checked by Kafka's type and bounds, as every value is.
 """
 
 import re
@@ -405,11 +406,12 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], dict[
             settings[name] = _checked(name, key, setting)
             continue
         # Long tables, which a broker is started without that is given nothing but settings it uses.
-        from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED, is_known_prefix
+        from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED_KEYS, is_known_prefix
 
         if name in REMOVED:
             removed.append(name)
-        elif name in UNNEEDED or is_known_prefix(name):
+        elif name in UNNEEDED_KEYS or is_known_prefix(name):
+            setting = _checked(name, UNNEEDED_KEYS.get(name), setting)
             if _HARMLESS.get(name) != setting.value:
                 unneeded.append(name)
         elif setting.origin is not Origin.COMMAND_LINE and not name.startswith("oncelog."):
@@ -426,8 +428,10 @@ def _sort_out(given: Mapping[str, _Setting]) -> tuple[dict[str, _Setting], dict[
     return settings, without_effect, warnings
 
 
-def _checked(name: str, key: ConfigKey, setting: _Setting) -> _Setting:
-    """Raises ConfigError."""
+def _checked(name: str, key: ConfigKey | None, setting: _Setting) -> _Setting:
+    """Return the setting as it is stored; one of a plug-in, or that is left empty, as it is. Raises ConfigError."""
+    if key is None or (not setting.value and key.default is None):
+        return setting
     try:
         return _Setting(key.check(setting.value), setting.origin, setting.where)
     except ValueError as error:

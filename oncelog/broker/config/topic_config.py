@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from oncelog.broker.config.config_key import INT64_MAX, ConfigKey, ConfigType, NotAChoice
+from oncelog.broker.config.config_key import INT64_MAX, BadList, ConfigKey, ConfigType, NotAChoice
 from oncelog.broker.config.settings import BrokerConfig, Origin
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS, Synonym, TopicConfigKey
 from oncelog.broker.log.log_config import LogConfig, log_config_of
@@ -70,6 +70,8 @@ _THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
 
 def invalid_value(name: str, value: str, error: ValueError) -> str:
     """Return Kafka's message for an invalid value; for a list, the message names the item."""
+    if isinstance(error, BadList):
+        return str(error)
     if isinstance(error, NotAChoice):
         value = error.item
     elif name in _THROTTLED:

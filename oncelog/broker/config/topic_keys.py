@@ -47,7 +47,9 @@ def _time(name: str, default_ms: int, minimum: int, doc: str, *synonyms: Synonym
 
 def _without_effect(name: str, kind: ConfigType, default: str) -> TopicConfigKey:
     """Return a setting of replication or tiered storage, which one node does not have."""
-    return TopicConfigKey(ConfigKey(name, kind, default, "Without effect on one node."))
+    return TopicConfigKey(
+        ConfigKey(name, kind, default, "Without effect on one node.", empty_items=kind is ConfigType.LIST)
+    )
 
 
 _TABLE = (

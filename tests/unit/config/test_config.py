@@ -1,11 +1,13 @@
 """Settings: their sources, their order, and what happens to names that have no effect here."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from oncelog.broker.config.broker_keys import BROKER_KEYS
-from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED
+from oncelog.broker.config.config_key import ConfigType
+from oncelog.broker.config.kafka_names import REMOVED, UNNEEDED, UNNEEDED_KEYS
 from oncelog.broker.config.settings import (
     BrokerConfig,
     ConfigError,
@@ -41,6 +43,55 @@ def test_every_default_passes_its_own_check() -> None:
     for key in BROKER_KEYS.values():
         if key.default is not None:
             assert key.check(key.default) == key.default, key.name
+
+
+def _given(name: str, value: str, directory: Path, *, in_file: bool) -> list[str]:
+    """Load a setting from a file, or from the command line, and return the warnings."""
+    if not in_file:
+        return load_config(overrides=[f"{name}={value}"])[1]
+    file = directory / "server.properties"
+    file.write_text(f"{name}={value}\n")
+    return load_config(file=file)[1]
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_a_value_that_kafka_refuses_ends_the_start_though_the_setting_has_no_effect(
+    tmp_path: Path, in_file: bool
+) -> None:
+    """The error names the setting, the value, where it is from, and what is allowed; the least allowed is accepted."""
+    numbers = [key for key in UNNEEDED_KEYS.values() if key.type in (ConfigType.INT, ConfigType.LONG, ConfigType.SHORT)]
+    assert len(numbers) > 100
+    for key in numbers:
+        refused = [("abc", f"Not a number of type {key.type.name}")]
+        if key.minimum is not None:
+            refused.append((str(int(key.minimum) - 1), f"Value must be at least {key.minimum}"))
+            _given(key.name, str(key.minimum), tmp_path, in_file=in_file)
+        for value, why in refused:
+            where = str(tmp_path / "server.properties") if in_file else "--override"
+            with pytest.raises(ConfigError) as error:
+                _given(key.name, value, tmp_path, in_file=in_file)
+            assert str(error.value) == f"{key.name} is {value!r} (from {where}): {why}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("auto.leader.rebalance.enable", "maybe", "Expected value to be either true or false"),
+        ("log.cleaner.io.buffer.load.factor", "much", "Not a number of type DOUBLE"),
+        ("early.start.listeners", "A,,B", "Configuration 'early.start.listeners' values must not be empty."),
+        ("process.roles", "leader", "String must be one of: broker, controller"),
+        ("remote.log.metadata.manager.impl.prefix", "", "String must be non-empty"),
+        ("sasl.oauthbearer.assertion.claim.exp.seconds", "86401", "Value must be no more than 86400"),
+    ],
+)
+def test_a_value_of_any_type_is_checked_as_kafka_checks_it(name: str, value: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(why)):
+        load_config(overrides=[f"{name}={value}"])
+
+
+@pytest.mark.parametrize("value", ["UPGRADE", "Upgrade"])
+def test_choices_may_be_written_in_any_case_where_kafka_takes_them_so(value: str) -> None:
+    assert _load(f"group.consumer.migration.policy={value}").get_str("group.consumer.migration.policy") == value
 
 
 def test_no_name_stands_in_two_tables() -> None:
