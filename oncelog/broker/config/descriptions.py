@@ -15,7 +15,7 @@ from oncelog.broker.config.config_key import ConfigKey, ConfigType
 from oncelog.broker.config.dynamic_keys import has_effect_while_running, may_change_while_running
 from oncelog.broker.config.group_config import GROUP_CONFIGS
 from oncelog.broker.config.kafka_names import FIXED, HIDDEN, UNNEEDED_KEYS
-from oncelog.broker.config.settings import BrokerConfig
+from oncelog.broker.config.settings import BrokerConfig, Origin
 from oncelog.broker.config.topic_config import ConfigSource, broker_synonyms, resolve_topic_config, source_of
 from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
 from oncelog.protocol.generated.describe_configs_response import DescribeConfigsResourceResult, DescribeConfigsSynonym
@@ -35,7 +35,7 @@ INTERNAL = frozenset(
         "unstable.api.versions.enable",
     )
 )
-"""Kafka's internal settings: accepted, and not shown."""
+"""Kafka's internal settings: shown once they are given, as in Kafka."""
 
 
 def describe_topic(config: Mapping[str, str], broker_config: BrokerConfig) -> Entries:
@@ -53,7 +53,7 @@ def describe_broker(
     secret, so they are not shown, as in Kafka."""
     entries = []
     for name, key in BROKER_KEYS.items():
-        if name in INTERNAL:
+        if name in INTERNAL and broker_config.origin(name) is Origin.DEFAULT:
             continue
         value, synonyms = _resolve(name, broker_config)
         entries.append(_entry(key, value, synonyms, read_only=not may_change_while_running(name)))

@@ -160,6 +160,13 @@ def test_the_cluster_id_is_no_setting_that_can_be_changed() -> None:
     assert change(broker, BROKER_RESOURCE, "", cluster_id="other") is ErrorCode.INVALID_REQUEST
 
 
+def test_an_internal_setting_is_shown_once_it_is_given() -> None:
+    """As in Kafka: at its default nobody sees it, and a value that the broker was started with is seen."""
+    for name, value in (("unstable.api.versions.enable", "true"), ("server.max.startup.time.ms", "100000")):
+        assert name not in described(VirtualBroker(), BROKER_RESOURCE, "1")
+        assert described(VirtualBroker(f"{name}={value}"), BROKER_RESOURCE, "1")[name] == value
+
+
 # --- features ---------------------------------------------------------------------------------------------------------
 
 
