@@ -195,10 +195,12 @@ proof.postgres: $(VENV)/.test # KILLS=30; ARGS='--only kills'
 
 # Some suites look for a broker at ports that are fixed in them: root gives them a network of their own.
 ALONE := $(if $(filter 0,$(shell id -u)),unshare --net sh -c 'ip link set lo up; exec "$$@"' sh)
-proof.suites: $(VENV)/.test # STORAGE=postgres; ARGS="--only Sarama"
-	@$(BIN)/python -m tests.proofs.suites.fetched
-	@$(ALONE) $(BIN)/python -m tests.proofs suites $(if $(BROKER),--broker $(BROKER)) $(if $(STORAGE),--storage $(STORAGE)) \
-	  --write docs/compare/other-suites.md $(ARGS)
+# Tests of other projects. A suite that is run again replaces its row.
+SUITES := $(BIN)/python -m tests.suites run
+OF_SUITES = $(foreach each,$(ONLY),'$(each)') $(if $(BROKER),--broker $(BROKER)) $(if $(STORAGE),--storage $(STORAGE)) $(ARGS)
+proof.suites: $(VENV)/.test # ONLY=Sarama, STORAGE=postgres, BROKER=kafka
+	@$(BIN)/python -m tests.suites fetch clients
+	@$(ALONE) $(SUITES) clients $(OF_SUITES)
 
 # The ledger over 1.47 million purchases under faults, compared to the cent.
 proof.ledger: $(VENV)/.pipelines $(VENV)/.completejourney $(VENV)/.test # DATA=cdnow: fewer
@@ -228,13 +230,12 @@ interop: $(VENV)/.test ## prove: Run real clients: kcat, Apache Kafka's Java too
 	@echo 'Fetching and building the clients of other languages'
 	@$(BIN)/python tools/interop.py prepare
 	@$(KAFKA_LIBS); \
-	  $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rsfE -m 'not spark and not compose and not recording' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop tests/kafka tests/daemon/test_{sslyze,dashboard_evaluated}.py $(ARGS)
+	  $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rsfE -m 'not spark and not compose and not recording' -o junit_family=xunit1 --junitxml=.interop/results.xml tests/interop tests/suites tests/daemon/test_{sslyze,dashboard_evaluated}.py $(ARGS)
 
-# A class that is run again replaces its row.
 .PHONY: kafka-tests
-kafka-tests: $(VENV)/.test ## prove: Run Apache Kafka's own tests against the broker, to docs/compare/kafkas-own-tests.md (hours; ONLY='kafka.server.*')
-	@$(BIN)/python -c 'from tools import interop; interop.prepare_java(); interop.prepare_kafkas_tests()'
-	@$(BIN)/python -m tests.kafka run $(foreach each,$(ONLY),'$(each)')
+kafka-tests: $(VENV)/.test ## prove: Run Apache Kafka's own tests against the broker, to docs/compare/kafkas-own-tests.md (hours; ONLY='kafka.server.*', STORAGE=postgres, BROKER=kafka)
+	@$(BIN)/python -m tests.suites fetch kafka
+	@$(SUITES) kafka $(OF_SUITES)
 
 .PHONY: docs
 docs: $(VENV)/.docs ## use: Build the site of docs/ into .site/, strictly: every link, every page in the nav (ARGS=serve shows it on a port)

@@ -97,8 +97,8 @@ OF_OTHER_TARGETS = (
     "tests/integration/",
     "tests/interop/",
     "tests/proofs/spark/",
-    "tests/proofs/suites/",
     "tests/spark/",
+    "tests/suites/",
     "tests/support/foreign/interop.py",
     "tests/support/spark/cluster.py",
 )

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -167,6 +167,11 @@ def prepare() -> int:
         ("Prometheus", prepare_prometheus),
         ("Apicurio Registry", prepare_apicurio),
     )
+    return prepare_each(steps)
+
+
+def prepare_each(steps: Iterable[tuple[str, Callable[[], str]]]) -> int:
+    """Prepare what can be had here; returns an exit code."""
     failed = False
     for name, step in steps:
         started = time.monotonic()
@@ -200,8 +205,8 @@ def prepare_kafkas_tests() -> str:
     """Kafka's test jars and JUnit by Maven, and our stand-in for its test cluster compiled against them."""
     need("java", "javac", "mvn")
     jars = PLACE / "kafkas-tests"
-    fetch_jars(ROOT / "tests" / "kafka" / "pom.xml", jars)
-    sources = sorted((ROOT / "tests" / "kafka" / "java").rglob("*.java"))
+    fetch_jars(ROOT / "tests" / "suites" / "pom.xml", jars)
+    sources = sorted((ROOT / "tests" / "suites" / "java").rglob("*.java"))
     class_path = f"{jars}/*:{PLACE}/kafka/*"
     # Libraries of Kafka's refer to annotations that are not among the jars.
     call("javac", "-Xlint:all,-processing,-classfile", "-cp", class_path, "-d", PLACE / "kafkas-tests-java", *sources)

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from tests.proofs.table import Found, Kept
 from tools.markers import with_block
 
-SUBJECTS = ("postgres", "outbox", "spark", "suites")
+SUBJECTS = ("postgres", "outbox", "spark")
 One = TypeVar("One", bound=Found)
 
 
@@ -60,7 +60,7 @@ def main() -> int:
         sys.stdout.write(json.dumps([asdict(each) for each in found], indent=2) + "\n")
     elif arguments.write is not None:
         page = arguments.write.read_text(encoding="utf-8")
-        written = with_block(page, f"make {sys.argv[1]}-proof", subject.page(arguments.results))
+        written = with_block(page, f"make proof WHAT={sys.argv[1]}", subject.page(arguments.results))
         arguments.write.write_text(written, encoding="utf-8")
     else:
         sys.stdout.write(subject.page(arguments.results))

@@ -31,6 +31,7 @@ class Kept(Generic[One]):
     key: Callable[[One], Hashable]
     order: Callable[[One], Any] | None = None
     """The order of results; None: the order in which they were first found."""
+    write_line: Callable[[One], Any] = asdict  # type: ignore[assignment]
 
     def read(self, file: Path) -> list[One]:
         """Returns the results in the file; no file is no results."""
@@ -43,7 +44,7 @@ class Kept(Generic[One]):
             kept.sort(key=self.order)
         file.parent.mkdir(exist_ok=True)
         whole = file.with_name(f".{file.name}")
-        whole.write_text("".join(json.dumps(asdict(each)) + "\n" for each in kept))  # type: ignore[call-overload]
+        whole.write_text("".join(json.dumps(self.write_line(each)) + "\n" for each in kept))
         os.replace(whole, file)  # a run that is ended here loses nothing of earlier ones
 
 

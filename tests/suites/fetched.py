@@ -1,4 +1,4 @@
-"""Where the suites are, and how they are fetched and built: `python -m tests.proofs.suites.fetched`.
+"""Where the suites of clients are, and how they are fetched and built.
 
 Each comes from its registry by its ordinary package manager: a Go module's zip has its tests, kafka-python's are in its
 package of sources, and librdkafka's in the sources that Confluent's package for Node brings. Nothing of them is in this
@@ -20,9 +20,11 @@ from tools.interop import ROOT, Unavailable, call, need
 
 PLACE = ROOT / ".suites"
 BIN = PLACE / "bin"
-GO = ROOT / "tests/proofs/suites/go"
+GO = ROOT / "tests/suites/go"
+KGO, KAFKA_GO, SARAMA = "github.com/twmb/franz-go", "github.com/segmentio/kafka-go", "github.com/IBM/sarama"
+"""Modules."""
 LIBRDKAFKA = PLACE / "librdkafka"
-SARAMA = PLACE / "sarama"
+_SARAMA = PLACE / "sarama"
 _IN_NPM = INTEROP / "confluentjs/node_modules/@confluentinc/kafka-javascript"
 KAFKA_PYTHON = "3.0.12"
 _SERVICE = """\
@@ -53,27 +55,28 @@ def go_module(module: str) -> tuple[str, Path]:
     return line[0], Path(line[1])
 
 
-def build_go(program: str, package: str, *flags: str) -> None:
+def build_go(program: str, module: str, folder: str = "") -> str:
     need("go")
-    call("go", "test", "-c", *flags, "-o", BIN / program, package, cwd=GO)
+    call("go", "test", "-c", "-o", BIN / program, f"{module}{folder}", cwd=GO)
+    return go_module(module)[0]
 
 
-def build_sarama() -> None:
+def build_sarama() -> str:
     """From a copy in which the topics of its tests have one replica."""
     need("go")
-    _, sources = go_module("github.com/IBM/sarama")
-    if (BIN / "sarama.test").exists():
-        return
-    shutil.rmtree(SARAMA, ignore_errors=True)
-    shutil.copytree(sources, SARAMA, copy_function=shutil.copyfile)
-    subprocess.run(["chmod", "-R", "u+w", SARAMA], check=True)  # a module's folders are read-only
-    for source in SARAMA.glob("functional*_test.go"):
-        source.write_text(_SEVERAL_REPLICAS.sub(r"\g<1>1", source.read_text()))
-    call("go", "test", "-c", "-tags=functional", "-o", BIN / "sarama.test", ".", cwd=SARAMA)
-    call("go", "build", "-o", BIN / "toxiproxy", "github.com/Shopify/toxiproxy/v2/cmd/server", cwd=GO)
+    version, sources = go_module(SARAMA)
+    if not (BIN / "sarama.test").exists():
+        shutil.rmtree(_SARAMA, ignore_errors=True)
+        shutil.copytree(sources, _SARAMA, copy_function=shutil.copyfile)
+        subprocess.run(["chmod", "-R", "u+w", _SARAMA], check=True)  # a module's folders are read-only
+        for source in _SARAMA.glob("functional*_test.go"):
+            source.write_text(_SEVERAL_REPLICAS.sub(r"\g<1>1", source.read_text()))
+        call("go", "test", "-c", "-tags=functional", "-o", BIN / "sarama.test", ".", cwd=_SARAMA)
+        call("go", "build", "-o", BIN / "toxiproxy", "github.com/Shopify/toxiproxy/v2/cmd/server", cwd=GO)
+    return version
 
 
-def build_librdkafka() -> None:
+def build_librdkafka() -> str:
     need("make", "g++")
     if not (_IN_NPM / "deps/librdkafka/tests/test.c").exists():
         raise Unavailable("its sources come with @confluentinc/kafka-javascript: `python tools/interop.py prepare`")
@@ -83,18 +86,20 @@ def build_librdkafka() -> None:
         call("sh", "-c", "make distclean; ./configure --disable-curl --disable-zstd --disable-gssapi", cwd=LIBRDKAFKA)
         call("make", "-j2", "libs", cwd=LIBRDKAFKA)
         call("make", "-j2", "-C", "tests", "test-runner", cwd=LIBRDKAFKA)
+    return librdkafka_version()
 
 
 def librdkafka_version() -> str:
     return str(json.loads((_IN_NPM / "package.json").read_text())["librdkafka"])
 
 
-def fetch_kafka_python() -> None:
+def fetch_kafka_python() -> str:
     """With two files that its tests import and its package lacks."""
     unpack_sdist("kafka-python", KAFKA_PYTHON)
     tests = sdist_of("kafka-python", KAFKA_PYTHON) / "test"
     (tests / "__init__.py").touch()  # else Python's own package of this name comes first
     (tests / "service.py").write_text(_SERVICE)
+    return KAFKA_PYTHON
 
 
 def sdist_of(name: str, version: str) -> Path:
@@ -112,29 +117,10 @@ def unpack_sdist(name: str, version: str) -> None:
         archive.extractall(PLACE, filter="data")
 
 
-BUILDS: Mapping[str, Callable[[], None]] = {
-    "franz-go": lambda: build_go("kgo.test", "github.com/twmb/franz-go/pkg/kgo"),
-    "kafka-go": lambda: build_go("kafka-go.test", "github.com/segmentio/kafka-go"),
+BUILDS: Mapping[str, Callable[[], str]] = {
+    "franz-go": lambda: build_go("kgo.test", KGO, "/pkg/kgo"),
+    "kafka-go": lambda: build_go("kafka-go.test", KAFKA_GO),
     "Sarama": build_sarama,
     "librdkafka": build_librdkafka,
     "kafka-python": fetch_kafka_python,
 }
-
-
-def main() -> int:
-    """Builds what is not there yet; a suite that cannot be built is left out of the run."""
-    for name, build in BUILDS.items():
-        try:
-            build()
-        except Unavailable as why:
-            print(f"  SKIPPED  {name}: {why}", flush=True)
-        except subprocess.CalledProcessError as error:
-            print(f"  FAILED   {name}: {' '.join(map(str, error.cmd))}\n{error.stdout}", flush=True)
-            return 1
-        else:
-            print(f"  ready    {name}", flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -20,7 +20,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Runs the tests of classes, or of `class#method`, and writes one line of JSON for each that ended. */
+/** Runs the tests of classes, or of `class#method`, and writes a line of JSON when one begins and when it ends. */
 public final class Run implements TestExecutionListener {
     private final PrintStream results;
     private final ObjectMapper json = new ObjectMapper();
@@ -34,7 +34,9 @@ public final class Run implements TestExecutionListener {
         // Standard output is the tests' own; theirs goes to standard error.
         PrintStream results = System.out;
         System.setOut(System.err);
-        Harness.install();
+        if (!"kafka".equals(System.getProperty("oncelog.broker"))) {
+            Harness.install();
+        }
         LauncherDiscoveryRequestBuilder request = LauncherDiscoveryRequestBuilder.request();
         for (String each : arguments) {
             request.selectors(each.contains("#") ? DiscoverySelectors.selectMethod(each) : DiscoverySelectors.selectClass(each));
@@ -89,9 +91,11 @@ public final class Run implements TestExecutionListener {
         }
         if (why != null) {
             line.put("why", chain(why));
+            why.printStackTrace();
         }
         try {
-            results.println(json.writeValueAsString(line));
+            // The tests print into the same file, and leave lines without an end.
+            results.println("oncelog-test " + json.writeValueAsString(line));
             results.flush();
         } catch (IOException error) {
             throw new IllegalStateException(error);
@@ -103,7 +107,7 @@ public final class Run implements TestExecutionListener {
         List<String> lines = new ArrayList<>();
         for (Throwable each = why; each != null && lines.size() < 12; each = each.getCause()) {
             String message = String.valueOf(each.getMessage());
-            lines.add(each.getClass().getName() + ": " + message.substring(0, Math.min(message.length(), 4000)));
+            lines.add(each.getClass().getName() + ": " + message.substring(0, Math.min(message.length(), 400)));
             for (StackTraceElement frame : each.getStackTrace()) {
                 if (frame.getClassName().endsWith("Test") || frame.getClassName().contains("Test$")) {
                     lines.add("  at " + frame);

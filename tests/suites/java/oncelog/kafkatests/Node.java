@@ -90,8 +90,11 @@ public final class Node {
         command.addAll(List.of("--node-id", Integer.toString(id), "--data-dir", directory.resolve("data").toString()));
         String where = System.getProperty("oncelog.storage", "");
         if (!where.isEmpty()) {
+            command.addAll(List.of("--storage", where));
+        }
+        if (where.startsWith("postgres")) {
             String schema = "kafkatests_" + Math.abs((long) directory.toString().hashCode()) + "_" + ProcessHandle.current().pid();
-            command.addAll(List.of("--storage", where, "--schema", schema));
+            command.addAll(List.of("--schema", schema));
         }
         settings.forEach((name, value) -> command.addAll(List.of("--override", name + "=" + value)));
         return command;

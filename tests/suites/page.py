@@ -1,0 +1,115 @@
+"""The block of a page: the sum of all suites, the reasons, a row for each suite, and each test that does not pass with
+its reason."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.proofs.table import table
+from tests.suites.reasons import NONE, Reason, Reasons
+from tests.suites.results import Result
+from tests.suites.suite import Collection, Outcome, Where
+from tools.markers import with_block
+
+RECORDS_IN = {"files": "files", "postgres": "PostgreSQL", "memory": "memory"}
+_ON_KAFKA = Where("kafka")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A result with the reason of each test that has not passed."""
+
+    result: Result
+    reasons: Mapping[str, Reason]
+
+    @property
+    def tests(self) -> int:
+        return len(self.result.outcomes)
+
+    @property
+    def passed(self) -> int:
+        return self.tests - len(self.reasons)
+
+    @property
+    def faults(self) -> Sequence[str]:
+        return [test for test, reason in self.reasons.items() if reason.words == NONE]
+
+
+def judge(result: Result, on_kafka: Mapping[str, Outcome], reasons: Reasons) -> Judged:
+    """Finds the reasons, some of them beside what Apache Kafka's run shows."""
+    missed = {test: outcome for test, outcome in result.outcomes.items() if outcome.status != "passed"}
+    return Judged(
+        result,
+        {test: reasons.of(result.suite, test, outcome, on_kafka.get(test)) for test, outcome in missed.items()},
+    )
+
+
+def judge_all(results: Iterable[Result], reasons: Reasons) -> list[Judged]:
+    """Judges the results on oncelog by those on Kafka."""
+    results = list(results)
+    on_kafka = {each.suite: each.outcomes for each in results if each.where == _ON_KAFKA}
+    return [judge(each, on_kafka.get(each.suite, {}), reasons) for each in results if each.where.broker != "kafka"]
+
+
+def write_page(collection: Collection, results: Iterable[Result], reasons: Reasons) -> None:
+    page, begins_as = collection.page, collection.begins_as
+    text = (page if begins_as is None or page.exists() else begins_as).read_text(encoding="utf-8")
+    page.write_text(with_block(text, collection.command, block(results, reasons)), encoding="utf-8")
+
+
+def block(results: Iterable[Result], reasons: Reasons) -> str:
+    judged = judge_all(results, reasons)
+    return "\n".join([*_sum(judged), "", *_reasons(judged, reasons), "", *_suites(judged), "", *_not_passed(judged)])
+
+
+def _sum(judged: Sequence[Judged]) -> Iterator[str]:
+    tests, passed = sum(each.tests for each in judged), sum(each.passed for each in judged)
+    faults = sum(len(each.faults) for each in judged)
+    yield f"**{passed:,} of {tests:,} tests pass**; {faults:,} of the others have no reason yet."
+
+
+def _counts(judged: Iterable[Judged]) -> Counter[str]:
+    return Counter(reason.words for each in judged for reason in each.reasons.values())
+
+
+def _reasons(judged: Sequence[Judged], reasons: Reasons) -> Iterator[str]:
+    counts = _counts(judged)
+    rows = ((words, counts[words], means) for words, means in reasons.sentences.items() if counts[words])
+    yield from table(("reason", "tests", "what it means"), rows, numbers=(1,))
+
+
+def _suites(judged: Sequence[Judged]) -> Iterator[str]:
+    titles = ("suite", "version", "records in", "tests", "passed", "not passed, by reason", "no reason yet", "run on")
+    yield from table(titles, map(_row, judged), numbers=(3, 4, 6))
+
+
+def _row(each: Judged) -> tuple[object, ...]:
+    counts = _counts([each])
+    without = counts.pop(NONE, 0)
+    why = ", ".join(f"{count} {words}" for words, count in sorted(counts.items()))
+    result = each.result
+    where = RECORDS_IN[result.where.storage]
+    return result.suite, result.version, where, each.tests, each.passed, why or "–", without, result.date
+
+
+def _not_passed(judged: Sequence[Judged]) -> Iterator[str]:
+    for each in judged:
+        if each.reasons:
+            yield f"### {each.result.suite}, records in {RECORDS_IN[each.result.where.storage]}"
+            yield ""
+            yield from _by_reason(each)
+            yield ""
+
+
+def _by_reason(judged: Judged) -> Iterator[str]:
+    """A line for the tests of one reason, and one for each test without a reason, with what it says."""
+    tests: dict[Reason, list[str]] = {}
+    for test, reason in sorted(judged.reasons.items()):
+        tests.setdefault(reason, []).append(test)
+    for reason, several in tests.items():
+        if reason.words != NONE:
+            why = f" {reason.why}" if reason.why else ""
+            yield f"- {reason.words}: {', '.join(f'`{test}`' for test in several)}.{why}"
+    for test in sorted(judged.faults):
+        why = judged.result.outcomes[test].why[:200].replace("`", "").strip()
+        yield f"- **{NONE}**: `{test}`" + (f": `{why}`" if why else ".")

@@ -1,0 +1,94 @@
+"""Runs the tests of a suite, and continues behind a test that ends or hangs its process."""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from tests.proofs.runner import say
+from tests.suites.brokers import broker_for
+from tests.suites.outputs import FAILED, LATE
+from tests.suites.results import Result
+from tests.suites.suite import Broker, Outcome, Suite, Where
+from tests.support.patience import until
+
+_SAY_EVERY_S = 10
+
+
+def result_of(suite: Suite, where: Where, wanted: Sequence[str] = (), logs: Path | None = None) -> Result:
+    """Returns the outcomes of its tests, or of the `wanted` of them."""
+    began_s = time.monotonic()
+    tests = [*(wanted or suite.tests())]
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oncelog-suites-")))
+        broker = stack.enter_context(broker_for(suite, where, directory))
+        if suite.beside is not None:
+            command, ready_at = suite.beside()
+            beside = subprocess.Popen([*command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stack.callback(beside.wait)
+            stack.callback(beside.terminate)
+            until(lambda: _listens(ready_at))
+        outcomes: dict[str, Outcome] = {}
+        for some in (_one_by_one if suite.one_by_one else _together)(suite, tests, broker, logs or directory):
+            outcomes |= some
+            failed = [f"\n    {test}: {each.why}" for test, each in some.items() if each.status == "failed"]
+            say(suite.name, f"{len(outcomes)} ended" + (f", failed:{''.join(failed)}" if failed else ""))
+    return Result(suite.name, suite.version(), where, outcomes, round(time.monotonic() - began_s, 1))
+
+
+def _together(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) -> Iterator[Mapping[str, Outcome]]:
+    left = [*tests]
+    while left:
+        some, _ = _process(suite, left, broker, logs)
+        done = {test: some[test] for test in left if test in some} or {left[0]: FAILED}
+        yield done
+        left = [test for test in left if test not in done]
+
+
+def _one_by_one(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) -> Iterator[Mapping[str, Outcome]]:
+    """A test of an administrator changes the broker under those beside it."""
+    for test in tests:
+        some, code = _process(suite, [test], broker, logs)
+        # What ends well and has run nothing has no tests.
+        yield some or ({test: LATE if code is None else FAILED} if code != 0 else {})
+
+
+def _process(
+    suite: Suite, tests: Sequence[str], broker: Broker, logs: Path
+) -> tuple[Mapping[str, Outcome], int | None]:
+    """Returns the outcomes, and the exit code: None if it was ended because its time was over."""
+    log = logs / f"{suite.name.partition(' ')[0]}-{tests[0].replace('/', '_')[-60:]}.log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [*suite.command(tests, broker)],
+            cwd=suite.directory() if suite.directory else broker.directory,
+            env={**os.environ, **suite.environment(broker)},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        code = None
+        try:
+            for _ in range(0, suite.timeout_s, _SAY_EVERY_S):
+                with suppress(subprocess.TimeoutExpired):
+                    code = process.wait(_SAY_EVERY_S)
+                    break
+                if not suite.one_by_one:
+                    say(suite.name, f"{len(suite.read(log.read_text(errors='replace')))} of {len(tests)} begun")
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # what a test has left running, too
+            process.wait()
+    return suite.read(log.read_text(errors="replace")), code
+
+
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False

@@ -1,0 +1,95 @@
+"""A suite of another project: its tests, how some of them run, and how what its runner prints is read.
+
+Truth about a suite has three owners: its declaration here (how it runs), `results/` (what became of each test), and
+`reasons.toml` (why a test does not pass). Pages are written from the last two and own nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Status = Literal["passed", "failed", "skipped", "late"]
+"""`late`: it was begun, and its time was over before it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one test; as text "passed", or "failed: what it said"."""
+
+    status: Status
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.status}: {self.why}" if self.why else self.status
+
+    @staticmethod
+    def of(text: str) -> "Outcome":
+        status, _, why = text.partition(": ")
+        return Outcome(status, why)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a suite runs against."""
+
+    broker: str = "oncelog"
+    storage: str = "files"
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """What the processes of a suite may know of it. A suite that starts brokers itself starts them of this kind, with
+    their records in this storage."""
+
+    kind: str
+    directory: Path
+    """Of the run: it is empty in the beginning, and removed in the end."""
+    storage: str = ""
+    """As `oncelog serve --storage` takes it; empty: files."""
+    bootstrap: str = ""
+    """Empty where the suite starts brokers itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """What is run, counted and recorded together."""
+
+    name: str
+    version: Callable[[], str]
+    tests: Callable[[], Sequence[str]]
+    """What can be run by name of that which speaks to a broker: tests, or files and classes of them."""
+    command: Callable[[Sequence[str], Broker], Sequence[str]]
+    """Runs what has these names."""
+    read: Callable[[str], Mapping[str, Outcome]]
+    """Finds outcomes in the output."""
+    environment: Callable[[Broker], Mapping[str, str]] = lambda broker: {}
+    directory: Callable[[], Path] | None = None
+    """Where its processes run; None: in the directory of the run."""
+    starts_brokers: bool = False
+    settings: Sequence[str] = ()
+    """The broker's, by Kafka's names: oncelog and Apache Kafka get them alike."""
+    port: int | None = None
+    """Where the suite looks for a broker, if that is fixed in it."""
+    beside: Callable[[], tuple[Sequence[str], int]] | None = None
+    """The command of a program that has to run beside it, and the port at which it listens when it is ready."""
+    one_by_one: bool = False
+    """Each of its tests has a process. Otherwise one process has all, and another those behind one that ended it."""
+    timeout_s: int = 240
+    """Of one process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Suites that share a page."""
+
+    suites: Callable[[], Sequence[Suite]]
+    builds: Mapping[str, Callable[[], str]]
+    """What has to be fetched and built, by what it is called; each returns its version."""
+    results: Path
+    """A file: a line of JSON for each suite, broker and storage."""
+    page: Path
+    command: str
+    """Writes the block of the page, as the block says."""
+    begins_as: Path | None = None
+    """The page without results, where the documentation has none yet."""

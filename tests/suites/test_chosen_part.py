@@ -1,0 +1,27 @@
+"""A part of Kafka's own tests in each run of `make interop`: requests, transactions and share groups."""
+
+import pytest
+
+from tests.suites.kafka import JARS, KAFKA, STAND_IN, suite_of
+from tests.suites.results import KEPT
+from tests.suites.run import result_of
+from tests.suites.suite import Where
+from tests.support.foreign.interop import needs
+
+pytestmark = pytest.mark.interop
+
+CHOSEN = (
+    "kafka.server.ConsumerGroupDescribeRequestTest",
+    "kafka.server.DeleteGroupsRequestTest",
+)
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_what_passed_in_the_recorded_run_passes(name: str) -> None:
+    """A test of Kafka's that has passed against this broker passes again."""
+    needs(JARS, STAND_IN)
+    recorded = next(each for each in KEPT.read(KAFKA.results) if (each.suite, each.where) == (name, Where()))
+    found = result_of(suite_of(name), Where()).outcomes
+    passed = [test for test, outcome in recorded.outcomes.items() if outcome.status == "passed"]
+    assert passed
+    assert {test: str(found.get(test)) for test in passed} == dict.fromkeys(passed, "passed")
