@@ -45,6 +45,8 @@ def main() -> int:
         return 0
     if arguments.tests and len(suites) > 1:
         sys.exit("--tests are of one suite")
+    if arguments.broker == "kafka" and arguments.storage != "files":
+        sys.exit("Apache Kafka keeps its records in files")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started is ended
     return _run(collection, suites, arguments)
 

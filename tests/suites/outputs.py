@@ -67,7 +67,8 @@ def read_junit(output: str) -> dict[str, Outcome]:
 
 def _junit_name(line: Mapping[str, Any]) -> str:
     _, invoked, number = line["id"].rpartition("invocation:#")
-    return line.get("method", "(the class)") + (f"/{number.rstrip(']')}" if invoked else "")
+    method: str = line.get("method", "(the class)")
+    return f"{method}/{number.rstrip(']')}" if invoked else method
 
 
 def _causes(line: Mapping[str, Any]) -> str:

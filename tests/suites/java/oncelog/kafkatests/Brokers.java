@@ -1,10 +1,14 @@
 package oncelog.kafkatests;
 
+import kafka.cluster.Partition;
+import kafka.log.LogManager;
 import kafka.network.SocketServer;
 import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaConfig;
+import kafka.server.ReplicaManager;
 
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.controller.Controller;
@@ -13,14 +17,19 @@ import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.ApiError;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
 
 import org.mockito.Mockito;
 import org.mockito.invocation.InvocationOnMock;
 
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** Makes Kafka's objects of a node: what a process shows from outside answers, all else is out of reach. */
 public final class Brokers {
@@ -32,12 +41,22 @@ public final class Brokers {
             call.getMethod().getName().equals("boundPort") ? port(node, call) : outOfReach(call));
         KRaftMetadataCache metadata = Mockito.mock(KRaftMetadataCache.class, call ->
             outside.ofMetadataCache(call.getMethod().getName(), call.getArguments()));
+        ReplicaManager replicas = Mockito.mock(ReplicaManager.class, call ->
+            call.getMethod().getName().equals("onlinePartition") ? partition(outside, call.getArgument(0)) : outOfReach(call));
+        LogManager logs = Mockito.mock(LogManager.class, call -> switch (call.getMethod().getName()) {
+            case "getLog" -> outside.contains(call.getArgument(0)) ? Option.apply(log()) : Option.empty();
+            case "getLog$default$2" -> false;
+            case "liveLogDirs" -> CollectionConverters.asScala(List.of()).toSeq();
+            default -> outOfReach(call);
+        });
         return Mockito.mock(BrokerServer.class, call -> {
             switch (call.getMethod().getName()) {
                 case "boundPort": return port(node, call);
                 case "config": return config;
                 case "socketServer": return sockets;
                 case "metadataCache": return metadata;
+                case "replicaManager": return replicas;
+                case "logManager": return logs;
                 case "clusterId": return outside.clusterId();
                 case "startup": node.start(); return null;
                 case "shutdown": node.stop(); return null;
@@ -47,6 +66,19 @@ public final class Brokers {
                 default: return outOfReach(call);
             }
         });
+    }
+
+    /** Makes a partition that is there if the topic has it: tests wait for one, or for its end, more often than they use it. */
+    private static Option<Partition> partition(Outside outside, TopicPartition partition) {
+        if (!outside.contains(partition)) {
+            return Option.empty();
+        }
+        return Option.apply(Mockito.mock(Partition.class, call ->
+            call.getMethod().getName().equals("leaderLogIfLocal") ? Option.apply(log()) : outOfReach(call)));
+    }
+
+    private static UnifiedLog log() {
+        return Mockito.mock(UnifiedLog.class, Brokers::outOfReach);
     }
 
     /** Makes a controller, which tests hand around more often than they look into it; `node` is null before one is there. */

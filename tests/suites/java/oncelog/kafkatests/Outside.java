@@ -62,6 +62,10 @@ final class Outside {
         });
     }
 
+    boolean contains(TopicPartition partition) {
+        return topic(partition.topic()).filter(found -> partition.partition() < found.partitions().size()).isPresent();
+    }
+
     /** Answers a method of Kafka's MetadataCache. */
     Object ofMetadataCache(String method, Object[] arguments) {
         switch (method) {
@@ -79,9 +83,7 @@ final class Outside {
             case "getAllTopics":
                 return topicIds().keySet();
             case "contains":
-                return arguments[0] instanceof TopicPartition partition
-                    ? topic(partition.topic()).filter(found -> partition.partition() < found.partitions().size()).isPresent()
-                    : topic((String) arguments[0]).isPresent();
+                return arguments[0] instanceof TopicPartition partition ? contains(partition) : topic((String) arguments[0]).isPresent();
             case "getAliveBrokerNodes":
                 return ask(admin -> List.copyOf(admin.describeCluster().nodes().get()));
             case "hasAliveBroker":
