@@ -42,7 +42,7 @@ class ExternalService:
 class SpawnedService:
     pass
 """
-"""For a broker that is there already."""
+"""Stands in where a broker is there already."""
 _SEVERAL_REPLICAS = re.compile(r"(ReplicationFactor:\s+)[23]\b")
 
 
@@ -62,7 +62,7 @@ def build_go(program: str, module: str, folder: str = "") -> str:
 
 
 def build_sarama() -> str:
-    """From a copy in which the topics of its tests have one replica."""
+    """Build from a copy in which the topics of its tests have one replica."""
     need("go")
     version, sources = go_module(SARAMA)
     if not (BIN / "sarama.test").exists():

@@ -32,7 +32,7 @@ STAND_IN = PLACE / "kafkas-tests-java"
 ELSEWHERE = "ONCELOG_KAFKA_TEST_CLASSES"
 """A variable: folders, with colons between, of test classes that no registry has compiled."""
 TEST_LIMIT_S = 90
-"""For one test: those of Kafka wait 15 or 60 seconds for a condition."""
+"""The limit of one test: those of Kafka wait 15 or 60 seconds for a condition."""
 CLASS_LIMIT_S = 900
 
 _CLUSTERS = (
@@ -44,7 +44,7 @@ _CLUSTERS = (
     b"streams/integration/utils/EmbeddedKafkaCluster",
     b"connect/util/clusters/EmbeddedConnectCluster",
 )
-"""What a class names that starts a cluster, or a class that does so for it."""
+"""Names that a class has that starts a cluster, or a class that does so for it."""
 _OF_THE_CLUSTER_ITSELF = ("org.apache.kafka.common.test.", "org.apache.kafka.raft.", "org.apache.kafka.controller.")
 
 

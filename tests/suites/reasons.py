@@ -45,7 +45,7 @@ class Reasons:
     """The table."""
 
     sentences: Mapping[str, str]
-    """What is meant by the words of a reason."""
+    """The meaning of the words of a reason."""
     said: Mapping[str, str]
     """The words of a reason, by what a test says that has it."""
     given: Sequence[Given]

@@ -15,7 +15,7 @@ Status = Literal["passed", "failed", "skipped", "late"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one test; as text "passed", or "failed: what it said"."""
+    """The outcome of one test; as text "passed", or "failed: what it said"."""
 
     status: Status
     why: str = ""
@@ -31,7 +31,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What a suite runs against."""
+    """The kind of broker that a suite runs against, and where it keeps its records."""
 
     broker: str = "oncelog"
     storage: str = "files"
@@ -39,26 +39,26 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """What the processes of a suite may know of it. A suite that starts brokers itself starts them of this kind, with
+    """A broker, as the processes of a suite know it. A suite that starts brokers itself starts them of this kind, with
     their records in this storage."""
 
     kind: str
     directory: Path
-    """Of the run: it is empty in the beginning, and removed in the end."""
+    """Belongs to the run: it is empty in the beginning, and removed in the end."""
     storage: str = ""
-    """As `oncelog serve --storage` takes it; empty: files."""
+    """An argument of `oncelog serve --storage`; empty: files."""
     bootstrap: str = ""
     """Empty where the suite starts brokers itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What is run, counted and recorded together."""
+    """Tests that are run, counted and recorded together."""
 
     name: str
     version: Callable[[], str]
     tests: Callable[[], Sequence[str]]
-    """What can be run by name of that which speaks to a broker: tests, or files and classes of them."""
+    """Names what can be run that speaks to a broker: tests, or files and classes of them."""
     command: Callable[[Sequence[str], Broker], Sequence[str]]
     """Runs what has these names."""
     read: Callable[[str], Mapping[str, Outcome]]
@@ -68,7 +68,7 @@ class Suite:
     """Where its processes run; None: in the directory of the run."""
     starts_brokers: bool = False
     settings: Sequence[str] = ()
-    """The broker's, by Kafka's names: oncelog and Apache Kafka get them alike."""
+    """Settings of the broker by Kafka's names: oncelog and Apache Kafka get them alike."""
     port: int | None = None
     """Where the suite looks for a broker, if that is fixed in it."""
     beside: Callable[[], tuple[Sequence[str], int]] | None = None
@@ -76,7 +76,7 @@ class Suite:
     one_by_one: bool = False
     """Each of its tests has a process. Otherwise one process has all, and another those behind one that ended it."""
     timeout_s: int = 240
-    """Of one process."""
+    """The limit of one process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Collection:
 
     suites: Callable[[], Sequence[Suite]]
     builds: Mapping[str, Callable[[], str]]
-    """What has to be fetched and built, by what it is called; each returns its version."""
+    """Fetch and build what the suites need; each returns its version."""
     results: Path
     """A file: a line of JSON for each suite, broker and storage."""
     page: Path

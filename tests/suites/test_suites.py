@@ -165,7 +165,7 @@ def test_each_reason_has_a_sentence() -> None:
 
 
 def test_results_are_read_as_they_were_kept(tmp_path: Path) -> None:
-    """Of a suite, a broker and a storage the newest run is kept."""
+    """The newest run of a suite, a broker and a storage is kept."""
     newest, elsewhere = result(OUTCOMES), result(ON_KAFKA, "kafka")
     for each in (result({}), elsewhere, newest):
         KEPT.keep(tmp_path / "kept.jsonl", each)
