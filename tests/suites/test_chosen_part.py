@@ -1,4 +1,4 @@
-"""A part of Kafka's own tests in each run of `make interop`: requests, transactions and share groups."""
+"""A part of Kafka's own tests in each run of `make interop`: classes of requests that take a few seconds each."""
 
 import pytest
 
@@ -13,6 +13,9 @@ pytestmark = pytest.mark.interop
 CHOSEN = (
     "kafka.server.ConsumerGroupDescribeRequestTest",
     "kafka.server.DeleteGroupsRequestTest",
+    "kafka.server.DescribeGroupsRequestTest",
+    "kafka.server.DescribeUserScramCredentialsRequestTest",
+    "kafka.server.EdgeCaseRequestTest",
 )
 
 
