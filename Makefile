@@ -91,12 +91,12 @@ NOT_COMPILED := console outbox $(addprefix unit/,bench console oncelog pipeline 
   $(addprefix test_,add_pages.py client_notes_page.py guarantees_page.py install_lines.py links.py packaging.py pages.py performance_page.py \
     release_check.py security_page.py shell_blocks.py site.py spark_page.py tidy.py types.py works_with_page.py)
 .PHONY: test-compiled
-test-compiled: $(COMPILED)/.test ## change: Run the fast tests and 40 simulated lives of each kind against the compiled wheel, away from the sources (FIRST=0)
+test-compiled: $(COMPILED)/.test ## change: Run the fast tests and 20 simulated lives of each kind against the compiled wheel, away from the sources (FIRST=0)
 	@rm -rf $(COMPILED)/run && mkdir $(COMPILED)/run
 	@tar -c --exclude __pycache__ $(filter-out oncelog broker client pipeline protocol,$(wildcard *)) .ci .dockerignore | tar -x -C $(COMPILED)/run
 	@cd $(COMPILED)/run && ../venv/bin/python -m pytest --compiled -rsfE -n auto --dist worksteal \
 	  $(addprefix --ignore=tests/,$(NOT_COMPILED)) $(ARGS)
-	@cd $(COMPILED)/run && ../venv/bin/python -m tests.simulation --seeds 40 --first $(FIRST)
+	@cd $(COMPILED)/run && ../venv/bin/python -m tests.simulation --seeds 20 --first $(FIRST)
 
 .PHONY: wheel
 wheel: $(BIN)/python ## use: Build a wheel with the hot modules compiled, into dist/ (a C compiler and a minute or two)

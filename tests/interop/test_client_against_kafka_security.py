@@ -51,6 +51,7 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield running
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("protocol", "mechanism"), LOGINS)
 async def test_every_client_works_over_every_protocol(
     broker: Secured, protocol: SecurityProtocol, mechanism: SaslMechanism | None

@@ -34,6 +34,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     running.stop()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("death", deaths(len(OUTPUTS), commits_group=True), ids=repr)
 def test_a_driver_that_dies_anywhere_publishes_each_batch_once(kafka: Kafka, death: Death) -> None:
     prefix = f"death-{repr(death).replace(' ', '-')}-"
@@ -50,6 +51,7 @@ def test_a_driver_that_dies_anywhere_publishes_each_batch_once(kafka: Kafka, dea
     asyncio.run(check_group(kafka.bootstrap, prefix, 2))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("death", deaths(len(OUTPUTS)), ids=repr)
 def test_a_report_tells_what_kafka_knows_of_each_attempt(kafka: Kafka, tmp_path: Path, death: Death) -> None:
     check_report_of_a_death(Query(kafka.bootstrap, tmp_path / "checkpoint"), death)

@@ -29,6 +29,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suite", ["TestTxnEtl", "TestGroupETL"])
 def test_the_clients_own_chains_of_groups_pass_in_every_variant(start_daemon: Start, suite: str) -> None:
     needs(SUITES)

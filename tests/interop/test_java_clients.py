@@ -34,6 +34,7 @@ def said(output: str, name: str) -> list[dict[str, Any]]:
     return [event for event in events if event["name"] == name]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_the_console_consumer_prints_what_the_console_producer_was_given(daemon: Daemon, codec: str) -> None:
     topic = new_topic(daemon)
@@ -66,6 +67,7 @@ def test_what_the_verifiable_producer_had_acknowledged_is_there_once_after_kills
     assert 0 < len(acknowledged) < 6000 and producer.returncode == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "protocol", [("--session-timeout", "4000"), ("--group-protocol", "consumer")], ids=["classic", "kip-848"]
 )
@@ -96,6 +98,7 @@ def test_a_verifiable_consumer_takes_over_from_one_that_was_killed(
         second.communicate(timeout=PATIENCE_S)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", [(), ("--group-mode", "--use-group-metadata")], ids=["assigned", "group"])
 def test_the_message_copier_copies_exactly_once_with_random_aborts_and_kills(
     start_daemon: Start, mode: tuple[str, ...]

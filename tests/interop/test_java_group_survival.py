@@ -116,6 +116,7 @@ def produce(daemon: Daemon, topic: str, prefix: str) -> set[str]:
     return values
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", PROTOCOLS)
 def test_a_group_reads_on_whichever_process_is_killed(start_daemon: Start, kind: str) -> None:
     daemon = start_daemon(*QUICK_GROUPS)

@@ -10,6 +10,7 @@ from tests.support.kafka.server import ON_BOTH, serving
 PROGRAM = Path(__file__).parent / "JavaShare.java"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.interop
 @pytest.mark.parametrize("kind", ON_BOTH)
 def test_the_java_share_consumer_sees_what_it_sees_on_apache_kafka(kind: str, tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ def feed(daemon: Daemon, topic: str, stopped: threading.Event, ends: Counter[int
     assert producer.flush(PATIENCE_S) == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_no_acknowledgement_that_was_answered_is_forgotten_whichever_process_is_killed(
     start_daemon: Start, mode: str

@@ -166,6 +166,7 @@ def is_set_aside(row: dict[str, Any]) -> bool:
     return row["kind"] == "empty" or (row["kind"] in numbers and not row[numbers[row["kind"]]])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
 def test_every_object_is_kafkas(root: Path, case: str) -> None:
     options = arguments(case, root)

@@ -8,6 +8,7 @@ from tests.support.kafka.scripts import GOLDEN, run_java, written
 from tests.support.processes.daemon import Daemon
 
 
+@pytest.mark.slow
 @pytest.mark.interop
 @pytest.mark.recording
 def test_the_recorded_transcript_is_what_kafkas_own_tools_print(daemon: Daemon) -> None:

@@ -160,6 +160,7 @@ class Tools:
         return [answer.replace("\\n", "\n") for answer in ask_kafka(PROGRAM, questions)]
 
 
+@pytest.mark.slow
 def test_the_tools_print_over_sasl_ssl_what_they_print_over_kafka(broker: Secured, tmp_path: Path) -> None:
     tools = Tools(broker, tmp_path)
     first = tools.ask(BEFORE)

@@ -189,6 +189,7 @@ def member(bootstrap: str) -> ShareConsumer:
     return consumer
 
 
+@pytest.mark.slow
 def test_the_tools_print_what_they_print_on_apache_kafka(tmp_path: Path) -> None:
     ours, theirs = (dict(all_printed_by(kind, tmp_path / kind)) for kind in ("oncelog", "kafka"))
     assert ours == theirs

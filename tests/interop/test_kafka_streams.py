@@ -67,6 +67,7 @@ class OrderJoin(Application):
         assert self.results("bills", len(self.expected)) == self.expected
 
 
+@pytest.mark.sampled(2)
 @both_protocols
 def test_words_are_counted_exactly_while_the_application_is_killed(
     start_daemon: Start, tmp_path: Path, protocol: str
@@ -82,6 +83,7 @@ def test_words_are_counted_exactly_while_the_application_is_killed(
     application.assert_something_was_aborted(daemon, "counts", sum(application.expected.values()))
 
 
+@pytest.mark.sampled(2)
 @both_protocols
 def test_words_are_counted_exactly_while_broker_and_application_are_killed(
     start_daemon: Start, tmp_path: Path, protocol: str
@@ -100,6 +102,7 @@ def test_words_are_counted_exactly_while_broker_and_application_are_killed(
     application.assert_something_was_aborted(daemon, "counts", sum(application.expected.values()))
 
 
+@pytest.mark.sampled(2)
 @both_protocols
 def test_words_are_counted_exactly_while_instances_come_and_go(
     start_daemon: Start, tmp_path: Path, protocol: str

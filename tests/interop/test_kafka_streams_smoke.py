@@ -31,6 +31,7 @@ KEYS, RECORDS_PER_KEY, SECONDS = 20, 250, 15
 VERIFIED = {"min-suppressed", "min", "max", "dif", "sum", "cnt", "avg"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("protocol", ["classic", "streams"])
 def test_the_smoke_test_of_streams_verifies_every_result(start_daemon: Start, tmp_path: Path, protocol: str) -> None:
     needs(KAFKA_TESTS, JAVA_CLASSES / "SmokeDriver.class")

@@ -130,6 +130,7 @@ def delegated(work: Work, job: Job) -> Job:
     return replace(job, security=replace(job.security, user=token[0], password=token[1], is_delegated=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("broker", [HERE], indirect=True, scope="module")
 @pytest.mark.parametrize(
     ("client", "mechanism"),
@@ -152,6 +153,7 @@ def test_a_client_with_exactly_its_rights_produces_commits_and_consumes_in_a_gro
     assert answers == {"produce": "ok", "transaction": "ok", **read}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("client", "scene", "lacking"),
     [

@@ -73,6 +73,7 @@ def test_the_page_has_each_client_at_each_mistake() -> None:
     assert all([*each] == [*CLIENTS, BROKERS_LOG] for each in SEEN.values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("mistake", SEEN)
 def test_a_client_shows_what_the_page_says(

@@ -134,6 +134,7 @@ class Polled:
         self._thread.join()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_of_librdkafka_read_on(pair: Pair, protocol: str) -> None:
     topic, group = pair.new_topic(), unique("group")
@@ -182,6 +183,7 @@ def test_members_of_kafka_python_read_on(pair: Pair) -> None:
         through_kills(pair, topic, polled.await_read, group)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["CooperativeStickyAssignor", "consumer"])
 def test_members_of_java_read_on(pair: Pair, kind: str) -> None:
     topic, group = pair.new_topic(), unique("group")
@@ -197,6 +199,7 @@ def _await_readers(readers: Readers, values: set[str]) -> None:
     readers.wait(lambda: values <= readers.values.keys())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_members_of_javas_share_groups_read_on(pair: Pair, mode: str) -> None:
     topic, group = pair.new_topic(), unique("group")
@@ -220,6 +223,7 @@ ENDING = {
 """Scenes of tests/interop/go, and what they print once all of their members have left."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ENDING)
 def test_programs_of_franz_go_end(pair: Pair, kind: str) -> None:
     needs(GO_PROGRAM)
@@ -228,6 +232,7 @@ def test_programs_of_franz_go_end(pair: Pair, kind: str) -> None:
     assert finished_while_killed(command, pair, pause_s=0.5, kills=KILLS) == [said]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_programs_of_confluents_javascript_client_end(pair: Pair, protocol: str) -> None:
     lines = finished_while_killed(

@@ -48,6 +48,7 @@ threads change a position, whatever the broker is (docs/clients/client-notes.md)
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", CLIENTS, ids=Client.topic_of)
 def test_ten_take_overs_are_waits(
     kind: str, postgres: Postgres, tmp_path: Path, record_property: Callable[[str, object], None]
@@ -59,6 +60,7 @@ def test_ten_take_overs_are_waits(
     assert [name for name in ledger.errors if "fence" in name.lower() or "epoch" in name.lower()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BEGINNING_AGAIN, ids=Client.topic_of)
 def test_ten_take_overs_lose_and_double_nothing_where_an_application_begins_again(
     kind: str, postgres: Postgres, tmp_path: Path, record_property: Callable[[str, object], None]
@@ -68,6 +70,7 @@ def test_ten_take_overs_lose_and_double_nothing_where_an_application_begins_agai
     record_property("longest_ms", ledger.longest_ms)
 
 
+@pytest.mark.sampled(2)
 @both_protocols
 def test_kafka_streams_counts_exactly_through_ten_take_overs(
     postgres: Postgres, tmp_path: Path, protocol: str, record_property: Callable[[str, object], None]

@@ -4,7 +4,7 @@ one for each seed.
 Each life is its seed's alone, so worker processes share them out, one for each core; what is printed comes in the
 order of the seeds. The first life that breaks a rule ends the run, with the command that repeats it.
 
-The tests hold a few lives of each world to what must have happened in them; `.ci/run` lives the seeds until 39.
+The tests hold a few lives of each world to what must have happened in them; `.ci/run` lives the seeds until 19.
 """
 
 import argparse

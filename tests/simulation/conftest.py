@@ -3,8 +3,6 @@
 Worlds bound their virtual time, `VirtualTime` the turns at one moment of it.
 """
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.patience import SLOW_TIMEOUT_S
@@ -13,7 +11,6 @@ from tests.support.patience import SLOW_TIMEOUT_S
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give lives the time of slow tests: on a machine that is fifty times too busy, ten seconds of work take longer
     than the time limit of others."""
-    here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and item.get_closest_marker("timeout") is None:
+        if item.nodeid.startswith("tests/simulation/") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))

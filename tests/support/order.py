@@ -32,7 +32,7 @@ _LONGEST = (
 
 def waiting_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
     """Orders tests in as many equal parts as there are workers. The first two thirds begin with modules that wait."""
-    modules = sorted((list(tests) for _, tests in groupby(items, key=lambda item: item.path)), key=_place)
+    modules = sorted((list(tests) for _, tests in groupby(items, key=_file)), key=_place)
     waiting = [tests for tests in modules if _waits(tests)]
     if len(waiting) == len(modules):
         return list(chain.from_iterable(waiting))
@@ -52,5 +52,9 @@ def _waits(module: Sequence[pytest.Item]) -> bool:
 
 
 def _place(module: Sequence[pytest.Item]) -> int:
-    name = module[0].nodeid.partition("::")[0]
+    name = _file(module[0])
     return _LONGEST.index(name) if name in _LONGEST else len(_LONGEST)
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
