@@ -264,6 +264,7 @@ def _consume(bootstrap: str, _: Path) -> list[str]:
     return ["record", "consume", "orders", "--offset", "start", "-b", bootstrap]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
 @pytest.mark.parametrize("command", [_console, _tail, _consume])
 def test_a_command_that_a_signal_ends_says_so_with_a_code_that_is_no_clean_end(

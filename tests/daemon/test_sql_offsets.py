@@ -190,6 +190,7 @@ async def test_each_record_is_written_once_by_instances_that_come_and_go(daemon:
     await come_and_go(daemon, way, heartbeat_interval_ms=50)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -235,6 +236,7 @@ async def test_each_record_is_written_once_by_a_blocking_program(daemon: Daemon,
     await asyncio.to_thread(run_blocking, EXPECTED | {0: [*EXPECTED[0], "one more"]})
 
 
+@pytest.mark.sampled(3)
 async def test_an_instance_waits_for_another_one_with_the_same_records_and_is_rolled_back(
     daemon: Daemon, way: Way
 ) -> None:

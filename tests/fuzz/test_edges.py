@@ -53,7 +53,7 @@ def play(stored: tuple[Story, ...]) -> None:
     scene.let_pass(TEN_MINUTES_MS)
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(29)
 @pytest.mark.parametrize("stored", STORIES.values(), ids=list(STORIES))
 def test_every_api_answers_whatever_numbers_are_stored(stored: tuple[Story, ...]) -> None:
     play(stored)

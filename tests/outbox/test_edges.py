@@ -246,6 +246,7 @@ async def edge(server: Postgres, broker: Broker, request: pytest.FixtureRequest,
     await shop.drop()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("edge", "encoding"),
     [
@@ -271,6 +272,7 @@ async def test_each_event_is_carried_as_it_is_or_named(edge: Edge, encoding: str
     assert len(carried) >= 20 and (len(auditor.committed) > len(carried) or edge.table is None)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("encoding", ENCODINGS[:1])
 async def test_what_a_prepared_transaction_has_produced_is_there_once_it_is_committed(
     edge: Edge, encoding: str
@@ -303,6 +305,7 @@ async def test_a_database_that_prepares_no_transaction_may_have_its_notification
         assert not [*listener.notifies(timeout=0)], "the first one has notified"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("edge", CARRIERS[:-1], indirect=True)
 @pytest.mark.parametrize("encoding", ENCODINGS[:1])
 async def test_an_outbox_of_an_older_release_is_upgraded_by_installing_again(edge: Edge, encoding: str) -> None:

@@ -17,6 +17,7 @@ _FAILS = """
 create function fail() returns trigger language plpgsql as $$ begin raise 'a rule of the house'; end $$"""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("statement", [_WITH_VALUE, _WITH_HEADER])
 @pytest.mark.parametrize("is_large", [False, True])
 async def test_a_row_whose_values_are_lost_is_named_and_put_aside_without_them(

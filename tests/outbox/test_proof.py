@@ -34,7 +34,7 @@ def assert_all_kinds(world: World) -> None:
     assert any(event.endswith("not UTF-8") for event in world.ledger.rolled_back()), "no header was refused"
 
 
-@pytest.mark.sampled(2)  # a table that is read by its slot has parts of each of the others
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_relay_that_is_killed_writes_each_event_once_and_in_order(
     server: Postgres, broker: Broker, tmp_path: Path, carrier: str

@@ -86,6 +86,7 @@ async def test_events_are_written_in_the_order_of_commits_and_what_comes_follows
         assert found.notes.events == 7
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("stop_at", range(1, 26))
 async def test_a_relay_that_stops_at_any_step_is_continued_by_another_and_cannot_write_any_more(
     broker: Broker, stop_at: int, monkeypatch: pytest.MonkeyPatch

@@ -212,7 +212,7 @@ def refusal(work: Callable[[str], Awaitable[None]], dsn: str) -> str:
     return ""
 
 
-@pytest.mark.sampled(3)  # of each object one command or two, and each command
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("command", [installs, relays, serves, verifies])
 @pytest.mark.parametrize("planted", PLANTED)
 def test_no_command_of_a_superuser_uses_what_a_stranger_has_made(
@@ -287,6 +287,7 @@ LEGITIMATE: dict[str, tuple[Acts, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("command", [installs, serves])
 @pytest.mark.parametrize("case", LEGITIMATE)
 def test_what_is_legitimate_works_and_may_be_repeated(

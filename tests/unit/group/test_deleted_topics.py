@@ -67,6 +67,7 @@ class TestTopicOfOffsets:
         broker.time.advance(1_000)
         assert fetch(broker, require_stable=True) == (-1, ErrorCode.NONE)
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("settle", [False, True])
     def test_a_topic_that_a_power_cut_brings_back_has_its_offsets(self, settle: bool) -> None:
         came_back = []

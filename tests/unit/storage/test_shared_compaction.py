@@ -210,6 +210,7 @@ def test_positions_of_the_cleaner_that_are_damaged_are_none(written: bytes, seen
     assert stored.store._cleaned.get("topic", 0) == 0  # type: ignore[attr-defined]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [AddAside, ReplaceChunks, DropAside])
 def test_a_round_that_finds_no_space_is_given_up_and_nothing_of_it_comes_later(seen: Seen, kind: type) -> None:
     """A statement that replaces chunks would delete the old ones when the new ones, which lie aside, are gone."""

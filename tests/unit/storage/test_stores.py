@@ -354,6 +354,7 @@ def test_what_a_start_replays_is_compacted_before_its_segment_is_full(name: str)
     assert _records(stored) == newest
 
 
+@pytest.mark.sampled(4)
 @every_store
 def test_what_a_start_replays_is_left_alone_while_more_is_compacted_already(name: str) -> None:
     """Each byte is written again once or twice, however much there is that is not overtaken."""

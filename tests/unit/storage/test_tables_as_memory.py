@@ -252,7 +252,7 @@ def _committed(stored: Stored) -> list[Record]:
     return found
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("seed", range(60))
 def test_compaction_leaves_readers_the_same_table_as_in_memory(seed: int) -> None:
     random = Random(seed)
