@@ -125,6 +125,7 @@ def test_it_has_as_many_connections_as_it_says(postgres: Postgres) -> None:
             found = administrator.execute(
                 "select count(*) from pg_stat_activity where application_name = 'oncelog' and datname = 'connections'"
             ).fetchone()
-    # A broker in the process of its test is no node among others, and one fetch at a time needs one that fetches.
-    assert found == (7,)
+    # A broker in the process of its test is no node among others. One fetch at a time needs one that fetches, but the
+    # last fetch of a reader that has closed may last into those of the next one.
+    assert found in {(7,), (8,)}
     assert "two that fetch: nine at most" in " ".join(PAGE.split())
