@@ -9,6 +9,7 @@ way a suite is a declaration: which tests it has, what runs them, how their outp
     kafka     Apache Kafka, by the classes that start a cluster; `pom.xml` is what they need, `java` the stand-in
     outputs   reads what the runners of tests print
     brokers   oncelog over files, PostgreSQL or memory, or Apache Kafka with the same settings
+    take_over two nodes at one address that take over from each other while a suite runs
     run       runs one suite, and continues behind a test that ends or hangs its process
     results   what a run found, a line of JSON for each suite, broker and storage
     reasons   why a test does not pass, from `reasons.toml`

@@ -8,13 +8,15 @@ from pathlib import Path
 
 from oncelog.tools.demo.postgres_server import find_programs, reachable_programs
 from tests.suites.suite import Broker, Suite, Where
+from tests.suites.take_over import taken_over
 from tests.support.foreign.interop import SHARE_STATE_ON_ONE_NODE
 from tests.support.kafka.server import Kafka
 from tests.support.postgres.server import Postgres, open_directory
 from tests.support.processes.daemon import TABLES, Daemon
 
 BROKERS = ("oncelog", "kafka")
-STORAGES = ("files", "postgres", "memory")
+STORAGES = ("files", "postgres", "memory", "take-overs")
+"""`take-overs`: in PostgreSQL, of two nodes that take over from each other while the suite runs."""
 ON_LOOPBACK = "127.0.0.1"
 
 
@@ -22,12 +24,19 @@ ON_LOOPBACK = "127.0.0.1"
 def broker_for(suite: Suite, where: Where, directory: Path) -> Iterator[Broker]:
     with ExitStack() as stack:
         storage = _storage(where, stack)
-        bootstrap = "" if suite.starts_brokers else _started(suite, where, directory, storage, stack)
+        if where.storage == "take-overs":
+            if suite.starts_brokers:
+                raise SystemExit(
+                    f"{suite.name} starts its brokers itself: there is no address at which another takes over"
+                )
+            bootstrap = stack.enter_context(taken_over(_server(stack), directory, suite.settings, suite.port))
+        else:
+            bootstrap = "" if suite.starts_brokers else _started(suite, where, directory, storage, stack)
         yield Broker(where.broker, directory, storage, bootstrap)
 
 
 def _storage(where: Where, stack: ExitStack) -> str:
-    if where.broker == "kafka":
+    if where.broker == "kafka" or where.storage == "take-overs":
         return ""
     if where.storage == "postgres":
         return _server(stack).dsn

@@ -11,7 +11,12 @@ from tests.suites.results import Result
 from tests.suites.suite import Collection, Outcome, Where
 from tools.markers import with_block
 
-RECORDS_IN = {"files": "files", "postgres": "PostgreSQL", "memory": "memory"}
+RECORDS_IN = {
+    "files": "files",
+    "postgres": "PostgreSQL",
+    "memory": "memory",
+    "take-overs": "PostgreSQL, through take-overs",
+}
 _ON_KAFKA = Where("kafka")
 
 
