@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from oncelog.broker.turns.ports import MonotonicMs, WallMs
+from tests.fakes.budget import Budget
 
 
 class ManualTimer:
@@ -16,9 +17,11 @@ class ManualTimer:
 
 
 class ManualScheduler:
-    """`run` empties the queue of this turn and the next ones; threads run, one after the other, in `run_threads`."""
+    """`run` empties the queue of this turn and the next ones; threads run, one after the other, in `run_thread`. Its
+    budget is for all that it ever runs, and for each call: a caller may run it until something happens."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
+        self._budget = budget or Budget()
         self.queue: list[Callable[[], None]] = []
         self.threads: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
         self.timers: list[ManualTimer] = []
@@ -41,6 +44,7 @@ class ManualScheduler:
     def run_thread(self) -> None:
         """Run the oldest function given to a thread; its `done` is called in the next `run`."""
         function, done = self.threads.pop(0)
+        self._budget.spend(function)
         error: Exception | None = None
         try:
             function()
@@ -51,21 +55,25 @@ class ManualScheduler:
     def run_one(self) -> None:
         """One step: a function of the loop, or else one of the thread's."""
         if self.queue:
-            self.queue.pop(0)()
+            self._run_next()
         elif self.threads:
             self.run_thread()
 
+    def _run_next(self) -> None:
+        function = self.queue.pop(0)
+        self._budget.spend(function)
+        function()
+
     def run_timers(self) -> None:
         """Queue what waits for a time, whatever the time."""
+        self._budget.spend(self.run_timers)
         timers, self.timers = self.timers, []
         self.queue += [timer.function for timer in timers if not timer.is_cancelled]
 
     def run(self) -> None:
+        self._budget.spend(self.run)
         while self.queue or (self.threads and self.threads_run_at_once):
-            if self.queue:
-                self.queue.pop(0)()
-            else:
-                self.run_thread()
+            self.run_one()
 
 
 class ManualClock:

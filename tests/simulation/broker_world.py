@@ -35,6 +35,7 @@ from tests.clients.simulated import (
 )
 from tests.fakes import backup
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.budget import names_its_seed
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError, audit, tally
 from tests.history.events import (
@@ -119,6 +120,7 @@ class Tally:
 class BrokerWorld:
     def __init__(self, seed: int, *, from_backups: bool = False) -> None:
         """`from_backups`: what follows a kill starts from a backup that was taken in that moment."""
+        self.seed = seed
         self._from_backups = from_backups
         self.random = Random(seed)
         self._more = Random(-seed - 1)
@@ -412,6 +414,7 @@ class BrokerWorld:
 
     # --- a life -------------------------------------------------------------------------------------------------------
 
+    @names_its_seed
     def run(self, duration_ms: int = 12_000) -> Tally:
         is_two = self.transaction_version == 2
         for partition in _READ:

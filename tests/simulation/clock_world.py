@@ -22,6 +22,7 @@ from oncelog.protocol.records.record import Record, decode_records
 from tests.clients.group_members import commit
 from tests.clients.producer import TIMEOUT_MS, TOPIC, Producer, log_of
 from tests.fakes.broker import VirtualBroker
+from tests.fakes.budget import names_its_seed
 from tests.fakes.logs import read_records, segments_of
 from tests.fakes.virtual_time import VirtualTime, VirtualTimer
 from tests.simulation.log_auditor import AuditError
@@ -79,6 +80,7 @@ class Opened:
 
 class ClockWorld:
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = Random(seed)
         self.broker = VirtualBroker(*SETTINGS, time=StrictTime(START_MS), seed=seed)
         topic = CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)
@@ -122,6 +124,7 @@ class ClockWorld:
 
     # --- a life -------------------------------------------------------------------------------------------------------
 
+    @names_its_seed
     def run(self, turns: int) -> Counter[str]:
         doings = (self._write, self._write, self._compact, self._commit, self._init, self._begin)
         for _ in range(turns):

@@ -12,6 +12,7 @@ from typing import Any
 
 from oncelog.broker.net.connection import Connection
 from tests.clients.in_memory_connection import Server, Transport, fetch, metadata, produce
+from tests.fakes.budget import names_its_seed
 from tests.simulation.log_auditor import require
 
 MIB, KIB = 1 << 20, 1 << 10
@@ -59,6 +60,7 @@ class Line:
 
 class ConnectionWorld:
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = Random(seed)
         self.counts = Counts()
         self.server = Server(*SETTINGS)
@@ -84,6 +86,7 @@ class ConnectionWorld:
 
     # --- a life -------------------------------------------------------------------------------------------------------
 
+    @names_its_seed
     def run(self, steps: int) -> Counts:
         for number in range(steps):
             if len(self.lines) < 60 and self.random.random() < 0.5:

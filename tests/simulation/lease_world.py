@@ -18,6 +18,7 @@ from oncelog.broker.storage.shared.tables import KeepPlace, TakenLease
 from oncelog.broker.system.ending import EndingScheduler
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Slices
+from tests.fakes.budget import names_its_seed
 from tests.fakes.tables import KEEPALIVE_MS, FakeTables
 from tests.fakes.virtual_time import VirtualTime
 from tests.history.auditor import HistoryError
@@ -116,6 +117,7 @@ class Candidate:
 
 class LeaseWorld:
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = Random(seed)
         self.rates = self.random.choice(_RATES)
         self.server = VirtualTime()
@@ -136,6 +138,7 @@ class LeaseWorld:
         self._well_from_ms: Counter[int] = Counter()
         self.nodes = [Candidate(self, node_id) for node_id in range(1, self.random.choice([3, 3, 4]))]
 
+    @names_its_seed
     def run(self, duration_ms: int) -> Counter[str]:
         self._trouble()
         for _ in range(duration_ms):

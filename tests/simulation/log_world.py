@@ -25,6 +25,7 @@ from oncelog.protocol.records.batch import encode_batch, read_header
 from oncelog.protocol.records.record import Record
 from oncelog.testing.memory_disk import MemoryDisk, PowerCut
 from tests.fakes import backup
+from tests.fakes.budget import names_its_seed
 from tests.fakes.logs import Logs, read_records, segments_of
 from tests.simulation.compaction_auditor import CompactionAuditor, clean_offset_of
 from tests.simulation.log_auditor import LogAuditor, require
@@ -88,6 +89,7 @@ class LogWorld:
     def __init__(self, seed: int, mix: Mix = EVERYTHING, *, ruin_chance: float = 0, copy_chance: float = 0) -> None:
         """`ruin_chance`: how often a start after a kill or a clean stop finds files gone or unreadable; `copy_chance`:
         how often a start finds files of another copy of the directory, once there is one."""
+        self.seed = seed
         self._copy_chance = copy_chance
         self._policy = "os" if copy_chance and seed % 4 == 3 else "fsync"
         """The flush policy. A machine with `os`, which has no journal, loses no power."""
@@ -120,6 +122,7 @@ class LogWorld:
     def _chosen(self, mix: Mix) -> Sequence[LogConfig]:
         return mix.configs if mix.partitions is None else self.random.sample(mix.configs, mix.partitions)
 
+    @names_its_seed
     def run(self, steps: int) -> Counts:
         """Raises AuditError. Ends early once a byte on disk was changed."""
         functions: list[Callable[[], None]] = [getattr(self, f"_{name}") for name in self._mix.weights]

@@ -31,6 +31,7 @@ from oncelog.protocol.records.batch import encode_batch
 from oncelog.protocol.records.record import Record
 from tests.clients.simulated import LEGS, TABLE, Life, Session, produce, transfers
 from tests.fakes.broker import Reply
+from tests.fakes.budget import names_its_seed
 from tests.history.auditor import HistoryError
 from tests.history.events import History, LogBatch
 from tests.history.log_reader import batches_of
@@ -76,6 +77,7 @@ class ShareNetwork(Network):
 
 class ShareWorld:
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = Random(seed)
         is_committed = self.random.random() < 0.6
         limit = self.random.choice([2, 3, 5])
@@ -197,6 +199,7 @@ class ShareWorld:
 
     # --- a life -------------------------------------------------------------------------------------------------------
 
+    @names_its_seed
     def run(self, duration_ms: int = 15_000) -> Counter[str]:
         topic = self.stage.broker.broker.topics.get(_TOPIC)
         assert topic is not None

@@ -37,6 +37,7 @@ from oncelog.protocol.generated.txn_offset_commit_request import TxnOffsetCommit
 from oncelog.protocol.message import Message
 from tests.clients.simulated import LEGS, TABLE, Life, Session
 from tests.fakes.broker import Reply
+from tests.fakes.budget import names_its_seed
 from tests.history.auditor import HistoryError
 from tests.history.events import History
 from tests.history.recorder import Recorder
@@ -106,6 +107,7 @@ class StreamsNetwork(ShareNetwork):
 
 class StreamsWorld:
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = Random(seed)
         self._standby_count = self.random.choice([0, 1, 2])
         self._fixed = self.random.choice([0, 0, 3])
@@ -275,6 +277,7 @@ class StreamsWorld:
 
     # --- a life -------------------------------------------------------------------------------------------------------
 
+    @names_its_seed
     def run(self, duration_ms: int = 20_000) -> "Counter[str]":
         stage = self.stage
         for number in range(5):

@@ -1,11 +1,15 @@
 """What `make sim` says of its lives, whichever worker is done first."""
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
 
 from oncelog.testing.memory_disk import PowerCut
+from tests.fakes.budget import Budget, names_its_seed
+from tests.fakes.scheduler import ManualScheduler
+from tests.fakes.virtual_time import VirtualTime
 from tests.simulation.__main__ import WORLDS, live
 from tests.simulation.log_auditor import AuditError
 from tests.support.patience import PATIENCE_S
@@ -41,3 +45,41 @@ def test_lives_are_summed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     with ThreadPoolExecutor(2) as workers:
         assert live(workers, "log", range(1, 4))
     assert "log: 3 lives, 6 stops, 3,000 steps; " in capsys.readouterr().out
+
+
+class _Endless:
+    """A world in which something is always left to do."""
+
+    def __init__(self, seed: int, time: ManualScheduler | VirtualTime, run: Callable[[], None]) -> None:
+        self.seed = seed
+        self._time = time
+        self._run = run
+
+    @names_its_seed
+    def run(self) -> None:
+        self._do_it_again()
+        self._run()
+
+    def _do_it_again(self) -> None:
+        self._time.call_soon(self._do_it_again)
+
+
+def _worlds() -> Iterator[_Endless]:
+    scheduler, time = ManualScheduler(Budget(100)), VirtualTime(budget=Budget(100))
+    yield _Endless(7, scheduler, scheduler.run)
+    yield _Endless(7, time, time.settle)
+
+
+@pytest.mark.parametrize("world", list(_worlds()), ids=["scheduler", "time"])
+def test_a_life_without_an_end_is_ended_by_its_budget(world: _Endless) -> None:
+    """The error names the seed and the last steps."""
+    with pytest.raises(AssertionError, match=r"no end after 100 steps.*_do_it_again") as caught:
+        world.run()
+    assert caught.value.__notes__ == ["in the _Endless of seed 7"]
+
+
+def test_to_wait_for_what_never_comes_takes_steps_too() -> None:
+    scheduler = ManualScheduler(Budget(100))
+    with pytest.raises(AssertionError, match="no end after 100 steps"):
+        while True:
+            scheduler.run()
