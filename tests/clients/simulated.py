@@ -351,18 +351,18 @@ def next_record(
     return seen[0] if seen else None
 
 
-def feeds(recorder: Recorder, random: Random, count: int) -> Life:
+def feeds(recorder: Recorder, random: Random, count: int, values: str = "input") -> Life:
     """An idempotent producer that fills the input."""
     producer_id = -1
     while producer_id < 0:
         answer = yield InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS), 4
         producer_id = answer.producer_id if answer is not None and not answer.error_code else -1
     for sequence in range(count):
-        value = b"input-%d" % sequence
+        value = f"{values}-{sequence}".encode()
         batch = encode_batch(
             [Record(0, 1, None, value)], producer_id=producer_id, producer_epoch=0, base_sequence=sequence
         )
-        send = Send(recorder.asked(), "feeder", None, INPUT, value, (producer_id, 0), sequence)
+        send = Send(recorder.asked(), f"feeder of {values}", None, INPUT, value, (producer_id, 0), sequence)
         pending = recorder.begin(recorder.history.sends, send)
         offset = yield from produce(random, INPUT, batch)
         pending.done(offset=offset)

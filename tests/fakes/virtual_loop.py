@@ -7,6 +7,7 @@ test can measure to the millisecond what a client waits for.
 
 import asyncio
 import errno
+import math
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
@@ -18,6 +19,7 @@ from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.frames import FrameReader
 from oncelog.protocol.generated.api_versions_response import ApiVersion, ApiVersionsResponse
 from oncelog.protocol.headers import decode_request_header, encode_response_header
+from tests.fakes.budget import Budget
 from tests.support.requests.feeding import written
 
 HIGH_WATER_BYTES = 64 << 10
@@ -35,21 +37,34 @@ class _Selector(selectors.DefaultSelector):
     """Instead of waiting, it moves the clock."""
 
     now_s = 0.0
+    until_s = math.inf
+    """Where the clock stops, and the loop with it."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        super().__init__()
+        self._stop = stop
+        self.budget = Budget()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         events = super().select(0)
+        self.budget.spend("a turn of the event loop")
         if not events:
-            if timeout is None:
+            due_s = math.inf if timeout is None else self.now_s + timeout
+            if timeout != 0 and due_s > self.until_s:
+                self.now_s = max(self.now_s, self.until_s)
+                self._stop()
+            elif timeout is None:
                 raise RuntimeError("nothing will ever happen again")
-            # A turn takes time too: a deadline that is nearer than the resolution of asyncio's clock passes.
-            self.now_s += max(timeout, _TURN_S)
+            else:
+                # A turn takes time too: a deadline that is nearer than the resolution of asyncio's clock passes.
+                self.now_s = max(due_s, self.now_s + _TURN_S)
         return events
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, broker: "ScriptedBroker | None" = None) -> None:
         """Without a broker it is the one that is made while the loop runs."""
-        self._virtual = _Selector()
+        self._virtual = _Selector(self.stop)
         self._broker = broker
         super().__init__(self._virtual)
 
@@ -66,9 +81,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._virtual.now_s
 
+    def run_to(self, until_s: float) -> None:
+        """Let the time pass until then, and everything that is due in it happen."""
+        self._virtual.until_s = until_s
+        self._virtual.budget.refill()
+        self.run_forever()
+
     async def create_connection(  # type: ignore[override]
-        self, protocol_factory: Any, host: str, *_: Any, **__: Any
+        self, protocol_factory: Any, host: str, *_: Any, ssl: Any = None, **__: Any
     ) -> Any:
+        if ssl is not None:
+            raise ConnectionResetError(errno.ECONNRESET, "a listener without TLS")
         broker = self.broker
         if host in broker.refusing:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")

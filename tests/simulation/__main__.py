@@ -8,6 +8,7 @@ The tests hold a few lives of each world to what must have happened in them; `.c
 """
 
 import argparse
+import logging
 import signal
 import sys
 import time
@@ -70,16 +71,17 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=core_count(), help="how many processes; by default one a core")
     options = parser.parse_args()
-    with ProcessPoolExecutor(options.workers, initializer=leave_interrupts) as workers:
+    with ProcessPoolExecutor(options.workers, initializer=be_quiet) as workers:
         for world in options.world or sorted(WORLDS, reverse=True):
             if not live(workers, world, range(options.first, options.first + options.seeds)):
                 return 1
     return 0
 
 
-def leave_interrupts() -> None:
-    """Ctrl-C is the first process's to answer: it ends the workers."""
+def be_quiet() -> None:
+    """Leave Ctrl-C to the first process, which ends the workers, and log nothing of what clients put up with."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("oncelog.client").addHandler(logging.NullHandler())
 
 
 def live(workers: Executor, world: str, seeds: range) -> bool:

@@ -475,6 +475,7 @@ _FOUND_LATE = {
     "let_a_deposed_leader_append": 1,
     "answer_before_the_row": 1,
     "take_what_is_unattended_for_a_moment": 3,
+    "keep_positions_under_another_producer_id": 1,
 }
 """A seed that finds what few seeds find, or soon."""
 

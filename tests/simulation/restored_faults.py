@@ -1,6 +1,6 @@
 """Faults to plant where the tables go back to an earlier state: the simulation must notice each of them.
 
-Owns: the list. Each is a small change to one function, as a mistake in it would be.
+Owns: the list. Each is a small change to one function of the broker or the client, as a mistake in it would be.
 """
 
 from typing import Any
@@ -10,6 +10,7 @@ import pytest
 from oncelog.broker.cluster import metadata_log
 from oncelog.broker.coordinator.transaction.producer_ids import ProducerIdManager
 from oncelog.broker.storage.shared.tables import AppendRound
+from oncelog.client.session import TransactionalSession
 from tests.fakes.database import _EFFECTS, Database
 from tests.fakes.tables import FakeTables
 from tests.simulation.log_faults import Plant
@@ -47,6 +48,15 @@ def let_producers_of_the_past_go_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerIdManager, "is_from_before", lambda self, producer_id: False)
 
 
+def keep_positions_under_another_producer_id(patch: pytest.MonkeyPatch) -> None:
+    """A session continues where it was, and not where its group is."""
+
+    async def stay(self: TransactionalSession[Any, Any, Any, Any]) -> None:
+        await self._producer._make_ready()
+
+    patch.setattr(TransactionalSession, "_follow_the_group", stay)
+
+
 def take_it_for_the_same_database(patch: pytest.MonkeyPatch) -> None:
     restore = Database.restore
 
@@ -63,6 +73,7 @@ PLANTS: list[Plant] = [
     count_nothing_beside_rounds,
     go_on_in_the_next_epoch,
     go_on_with_the_next_producer_id,
+    keep_positions_under_another_producer_id,
     let_producers_of_the_past_go_on,
     take_it_for_the_same_database,
 ]

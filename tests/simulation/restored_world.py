@@ -2,22 +2,27 @@
 received everything, or a backup was restored, under a running broker or between two.
 
 Owns: what is lost, and what is then excused: the history behind the restored point is gone, as far as it was answered
-before. All else holds as ever. What the broker that was running answers to what is asked later must be there in the
-end, the clients' ids and epochs of the lost time are not given out again, and consumers that have read further learn
-where their history ends. A client that cannot know of it, such as an idempotent producer that counts its batches, ends
-with the broker; transactional producers continue.
+before. All else holds as ever, also for a `TransactionalSession`, which copies. What the broker that was running
+answers to what is asked later must be there in the end, the clients' ids and epochs of the lost time are not given out
+again, and consumers that have read further learn where their history ends. A client that cannot know of it, such as an
+idempotent producer that counts its batches, ends with the broker; transactional producers continue.
 """
 
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from random import Random
 
+from oncelog.broker.requests.context import Peer
+from oncelog.broker.requests.dispatch import Exchange
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
-from tests.clients.simulated import GROUP, reads
+from oncelog.testing.memory_disk import MemoryDisk
+from tests.clients.simulated import GROUP, feeds, reads
 from tests.fakes.tables_broker import TablesBroker
 from tests.history.auditor import HistoryError
 from tests.history.events import Partition
+from tests.simulation.broker_copier import Copying
 from tests.simulation.broker_network import Client
 from tests.simulation.broker_states import log_of
 from tests.simulation.broker_world import _READ
@@ -26,7 +31,8 @@ from tests.simulation.shared_world import NotedTable
 from tests.simulation.tables_world import TablesTally, TablesWorld
 
 _ALONE_SHARE = 0.6
-_ROUNDS, _BESIDE = "rounds", "beside rounds"
+_ROUNDS, _BESIDE, _COPIED = "rounds", "beside rounds", "a commit of the copier"
+_LAST_COPIES_MS = 120_000
 _AWAITED_MS = 2_000
 """Restore after this wait, even if no state of the awaited kind has come."""
 GO_ON = ("t", "p.", "member")
@@ -40,6 +46,9 @@ class RestoredTally(TablesTally):
     noticed: int = 0
     lost_rounds: int = 0
     forgotten: int = 0
+    copied_batches: int = 0
+    batches_again: int = 0
+    copier_sessions: int = 0
 
 
 class RestoredWorld(TablesWorld):
@@ -48,11 +57,13 @@ class RestoredWorld(TablesWorld):
         self.tally: RestoredTally
         self._followers: list[Client] = []
         super().__init__(seed)
+        self._copying = Copying(Random(seed + 2**45), self._serve, self.broker.ask)
         self._lost_time = LostTime(self.recorder)
         self.database.tick = self._lost_time.tick
         self.database.note()
         self._awaited = ""
-        """The tables go back as soon as this is the last that was written, and lose that alone."""
+        """The tables go back as soon as this is the last that was written, and lose that, if it is a kind of statement,
+        alone."""
         self._later(self._fate.randint(1_500, 9_000), self._come_due)
 
     def _nothing(self) -> RestoredTally:
@@ -67,11 +78,38 @@ class RestoredWorld(TablesWorld):
             self._followers.append(Client(life, name))
             self.network.join(self._followers[-1])
 
+    # --- the copier ---------------------------------------------------------------------------------------------------
+
+    def _serve(self, frame: memoryview, peer: Peer) -> Exchange:
+        return self._asked().dispatcher.dispatch(frame, peer)
+
+    def run(self, duration_ms: int = 12_000) -> RestoredTally:
+        with closing(self._copying.wires):
+            super().run(duration_ms)
+        copier = self._copying.copier
+        self.tally.copied_batches, self.tally.batches_again = copier.commits, copier.aborts
+        self.tally.copier_sessions = copier.sessions
+        return self.tally
+
+    def _restart(self, kind: str, disk: MemoryDisk) -> None:
+        self._copying.wires.cut_all()
+        super()._restart(kind, disk)
+
+    def _settle(self, start_ms: int) -> None:
+        self._copying.calm()
+        super()._settle(start_ms)
+        end_ms = self._now_ms + _LAST_COPIES_MS
+        while self._now_ms < end_ms and not self._copying.has_everything(self.broker.ask):
+            self._run_until(self._now_ms + 500)
+        self._copying.stop()
+        while not self._copying.has_stopped:
+            self._run_until(self._now_ms + 500)
+
     # --- the tables go back -------------------------------------------------------------------------------------------
 
     def _come_due(self) -> None:
         if self._fate.random() < _ALONE_SHARE:
-            self._awaited = self._fate.choice([_ROUNDS, _BESIDE])
+            self._awaited = self._fate.choice([_ROUNDS, _BESIDE, _COPIED])
             self._later(_AWAITED_MS, self._restore)
         else:
             self._restore()
@@ -110,7 +148,11 @@ class RestoredWorld(TablesWorld):
         self.tables.cut_share = 0
 
     def _turn(self, step_ms: int) -> None:
-        while step_ms and self._awaited:
+        commits = self._copying.copier.commits
+        self._copying.pass_time(step_ms)
+        if self._awaited == _COPIED and self._copying.copier.commits > commits:
+            self._restore()
+        while step_ms and self._awaited in (_ROUNDS, _BESIDE):
             super()._turn(1)
             step_ms -= 1
             self._maybe_lose_alone()
@@ -146,6 +188,7 @@ class RestoredWorld(TablesWorld):
         for partition in _READ:
             self._lost_time.note_end(partition, epochs[partition][0], log_of(self.broker, partition).log_end_offset)
             self._follow(partition, "follower after")
+        self._join(Client(feeds(self.recorder, self._fate, 20, "input after"), "feeder after"))
         if self._fate.random() < 0.5:
             self._later(self._fate.choice([20, 300, 1_500]), lambda: self._wake(sleeper))
 
@@ -159,3 +202,4 @@ class RestoredWorld(TablesWorld):
         super()._read_everything()
         self._lost_time.judge(self.broker.ask)
         self.tally.forgotten = self._lost_time.forgotten
+        self._copying.judge(self.broker.ask)

@@ -19,7 +19,16 @@ def test_what_is_lost_with_the_tables_is_noticed_and_all_else_holds(seeds: range
     require_at_least(
         counts,
         **in_proportion(
-            seeds, LIVES, commits=20, aborts=4, reads=400, restores=6, noticed=1, lost_rounds=2, forgotten=6
+            seeds,
+            LIVES,
+            commits=20,
+            aborts=4,
+            reads=400,
+            restores=6,
+            noticed=1,
+            lost_rounds=2,
+            forgotten=6,
+            copied_batches=30,
         ),
     )
 
