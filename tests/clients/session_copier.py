@@ -3,12 +3,12 @@
 Owns: how long it thinks, when it starts again. Does not own: the network, what must come out.
 """
 
-import asyncio
 from contextlib import suppress
 from random import Random
 
 from oncelog.client import KafkaError, TransactionalSession
 from tests.clients.simulated import INPUT, TIMEOUT_MS
+from tests.fakes.virtual_loop import pass_time
 from tests.history.events import Partition
 
 COPIES: Partition = ("copies", 0)
@@ -41,7 +41,7 @@ class SessionCopier:
             self.sessions += 1
             with suppress(KafkaError):  # fenced, or a broker that is away for too long
                 await self._copies_in_a_session()
-            await asyncio.sleep(self._random.choice([0.02, 0.5]))
+            await pass_time(self._random.choice([0.02, 0.5]))
 
     async def _copies_in_a_session(self) -> None:
         async with TransactionalSession(
@@ -69,4 +69,4 @@ class SessionCopier:
         if self.hurries:
             return
         (thinking_ms,) = self._random.choices(_THINKING_MS, _THINKING_WEIGHTS)
-        await asyncio.sleep(thinking_ms / 1000)
+        await pass_time(thinking_ms / 1000)
