@@ -73,9 +73,9 @@ PLANTS: list[Plant] = [
     count_nothing_beside_rounds,
     go_on_in_the_next_epoch,
     go_on_with_the_next_producer_id,
-    keep_positions_under_another_producer_id,
     let_producers_of_the_past_go_on,
     take_it_for_the_same_database,
+    keep_positions_under_another_producer_id,
 ]
 OF_SEVERAL_NODES: list[Plant] = [take_it_for_the_same_database]
 """The faults that only several nodes can show, or that they should find as well."""

@@ -31,6 +31,7 @@ from tests.simulation.shared_world import NotedTable
 from tests.simulation.tables_world import TablesTally, TablesWorld
 
 _ALONE_SHARE = 0.6
+_COPIED_SHARE = 0.2
 _ROUNDS, _BESIDE, _COPIED = "rounds", "beside rounds", "a commit of the copier"
 _LAST_COPIES_MS = 120_000
 _AWAITED_MS = 2_000
@@ -108,8 +109,9 @@ class RestoredWorld(TablesWorld):
     # --- the tables go back -------------------------------------------------------------------------------------------
 
     def _come_due(self) -> None:
-        if self._fate.random() < _ALONE_SHARE:
-            self._awaited = self._fate.choice([_ROUNDS, _BESIDE, _COPIED])
+        draw = self._fate.random()
+        if draw < _ALONE_SHARE + _COPIED_SHARE:
+            self._awaited = self._fate.choice([_ROUNDS, _BESIDE]) if draw < _ALONE_SHARE else _COPIED
             self._later(_AWAITED_MS, self._restore)
         else:
             self._restore()
