@@ -20,8 +20,10 @@ from oncelog.client.values.waiting import Deadline
 from oncelog.client.wire.cluster import CoordinatorKind
 from oncelog.client.wire.group_apis import LEAVE_GROUP
 from oncelog.protocol.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from tests.clients.topics import new_topic
 from tests.interop.test_client_against_kafka import bootstrap as bootstrap
-from tests.interop.test_client_against_kafka import fresh, new_topic, read_all, values
+from tests.interop.test_client_against_kafka import read_all, values
+from tests.support.foreign.interop import unique
 from tests.support.patience import PATIENCE_S
 
 COUNT = 30
@@ -30,7 +32,7 @@ COUNT = 30
 async def scene(bootstrap: str, partitions: int = 2) -> tuple[str, str]:
     """Topics: one with `COUNT` committed records and some aborted ones behind them, one that is empty."""
     source, target = await new_topic(bootstrap, partitions), await new_topic(bootstrap)
-    async with Producer(bootstrap, transactional_id=fresh("id")) as producer:
+    async with Producer(bootstrap, transactional_id=unique("id")) as producer:
         async with producer.transaction() as transaction:
             for number in range(COUNT):
                 await transaction.send_soon(source, b"%d" % number, partition=number % partitions)
@@ -63,7 +65,7 @@ async def copy(session: TransactionalSession, target: str, count: int = COUNT) -
 
 async def test_each_record_is_copied_once_and_the_group_stands_behind_the_last_one(bootstrap: str) -> None:
     source, target = await scene(bootstrap)
-    group = fresh("group")
+    group = unique("group")
     done = 0
     for wanted in (COUNT // 2, COUNT):
         async with TransactionalSession(
@@ -78,7 +80,7 @@ async def test_the_offsets_behind_markers_and_aborted_records_are_committed_so_t
     bootstrap: str,
 ) -> None:
     source, target = await scene(bootstrap)
-    group = fresh("group")
+    group = unique("group")
     async with TransactionalSession(source, bootstrap_servers=bootstrap, group_id=group) as session:
         await copy(session, target)
         places = [TopicPartition(source, 0), TopicPartition(source, 1)]
@@ -93,7 +95,7 @@ async def test_the_offsets_behind_markers_and_aborted_records_are_committed_so_t
 
 async def test_an_exception_aborts_the_batch_and_the_same_records_come_again(bootstrap: str) -> None:
     source, target = await scene(bootstrap, 1)
-    group = fresh("group")
+    group = unique("group")
     async with TransactionalSession(source, bootstrap_servers=bootstrap, group_id=group, max_records=COUNT) as session:
         batches = aiter(session)
         failed = await anext(batches)
@@ -113,7 +115,7 @@ async def test_an_exception_aborts_the_batch_and_the_same_records_come_again(boo
 
 async def test_a_zombie_is_notified_and_cannot_take_the_id_back(bootstrap: str) -> None:
     source, target = await scene(bootstrap, 1)
-    group, name = fresh("group"), fresh("id")
+    group, name = unique("group"), unique("id")
     async with TransactionalSession(
         source, bootstrap_servers=bootstrap, group_id=group, transactional_id=name
     ) as zombie:
@@ -133,7 +135,7 @@ async def test_a_zombie_is_notified_and_cannot_take_the_id_back(bootstrap: str) 
 
 async def test_a_member_that_lost_its_partitions_commits_nothing_and_its_records_come_again(bootstrap: str) -> None:
     source, target = await scene(bootstrap, 1)
-    group = fresh("group")
+    group = unique("group")
     async with TransactionalSession(source, bootstrap_servers=bootstrap, group_id=group, max_records=COUNT) as session:
         batches = aiter(session)
         batch = await anext(batches)
@@ -162,7 +164,7 @@ async def remove_member(bootstrap: str, member: ConsumerGroupMetadata) -> None:
 
 async def test_a_batch_that_is_left_out_is_named(bootstrap: str) -> None:
     source, _ = await scene(bootstrap, 1)
-    async with TransactionalSession(source, bootstrap_servers=bootstrap, group_id=fresh("group")) as session:
+    async with TransactionalSession(source, bootstrap_servers=bootstrap, group_id=unique("group")) as session:
         batches = aiter(session)
         await anext(batches)
         with pytest.raises(InvalidState, match="neither committed nor aborted"):

@@ -9,7 +9,7 @@ import pytest
 
 from oncelog.client import Admin, Consumer, NewTopic, NoOffsetForPartition, Producer, TopicPartition
 from oncelog.sql_offsets import SqlOffsets
-from tests.interop.test_client_against_kafka import new_topic
+from tests.clients.topics import new_topic
 from tests.interop.test_client_against_kafka_session import COUNT, scene
 from tests.support.kafka.server import ON_BOTH, serving
 from tests.support.postgres.sql_ways import BlockingWay, execute, sqlite

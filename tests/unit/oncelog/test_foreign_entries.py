@@ -21,8 +21,9 @@ from oncelog.tools.held_directory import HeldDirectory
 from tests.fakes.broker import VirtualBroker
 from tests.support.logs.damage import TOPIC, fill
 from tests.support.logs.data_directories import store
+from tests.support.patience import ends
 from tests.unit.oncelog.test_adopt import simple
-from tests.unit.oncelog.test_irregular_files import LOG, ends, fifo, listening
+from tests.unit.oncelog.test_irregular_files import LOG, WAITS_S, fifo, listening
 
 SOMEBODY = 64_999
 """A user who owns nothing on this machine."""
@@ -84,7 +85,7 @@ REPORTERS: dict[str, tuple[str, ...]] = {
 
 
 def run(*arguments: str | Path, typed: str = "") -> tuple[int, str]:
-    with ends():
+    with ends(WAITS_S):
         result = CliRunner().invoke(main, [*map(str, arguments)], input=typed)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
