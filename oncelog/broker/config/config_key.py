@@ -30,7 +30,7 @@ class ConfigType(Enum):
 
 # Python's int() and float() accept more than Java's: 1_000, nan, digits of other scripts.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}\Z")
-_DOUBLE_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
+_DOUBLE_TEXT = re.compile(r"[+-]?(Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)\Z")
 _INTEGER_MAX = {ConfigType.INT: INT32_MAX, ConfigType.SHORT: INT16_MAX, ConfigType.LONG: INT64_MAX}
 
 

@@ -92,6 +92,12 @@ def test_a_value_of_any_type_is_checked_as_kafka_checks_it(name: str, value: str
         load_config(overrides=[f"{name}={value}"])
 
 
+def test_a_rate_without_a_limit_is_a_number_as_in_java() -> None:
+    load_config(overrides=["log.cleaner.io.max.bytes.per.second=Infinity"])
+    with pytest.raises(ConfigError, match="Not a number"):
+        load_config(overrides=["log.cleaner.io.max.bytes.per.second=inf"])
+
+
 @pytest.mark.parametrize("value", ["UPGRADE", "Upgrade"])
 def test_choices_may_be_written_in_any_case_where_kafka_takes_them_so(value: str) -> None:
     assert _load(f"group.consumer.migration.policy={value}").get_str("group.consumer.migration.policy") == value
