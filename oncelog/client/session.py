@@ -6,7 +6,8 @@ not own: the protocol of transactions (`producing`), membership (`groups`).
 Invariants
 - What is committed is exactly the batch: its results, and the positions after it.
 - A batch that was not committed comes again, here or at the member that owns its partitions by then; one whose producer
-  was fenced when it asked to commit, only if the group's offsets say that it was not.
+  was fenced when it asked to commit, only if the group's offsets say that it was not: they carry the mark of the batch
+  that committed them, for the same offset may be that of an earlier commit, before a seek back.
 - Partitions are revoked only between batches, when no transaction is open; a member that lost them commits nothing
   (KIP-447).
 - Positions are the group's: a producer that is given another id is one whose commits may be lost, as after a restore or
@@ -136,6 +137,8 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         """The offsets committed by this session since the group last assigned partitions."""
         self._committed_in = 0
+        self._mark = uuid.uuid4().hex[:8]
+        self._commit_count = 0
         self._producer_id = -1
         """The id of the producer when the consumer last took positions from the group."""
 
@@ -201,7 +204,11 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
     async def _commit(self, batch: "SessionBatch[K, V, OutK, OutV]") -> None:
         if self._committed_in != self._consumer.assignment_count:
             self._committed, self._committed_in = {}, self._consumer.assignment_count
-        batch._moved = {each: to for each, to in batch.next_offsets.items() if self._committed.get(each) != to}
+        moved = {each: to for each, to in batch.next_offsets.items() if self._committed.get(each) != to}
+        self._commit_count += 1
+        mark = f"{self._mark}-{self._commit_count}"
+        # None has moved if a batch after a seek back ends where the group is.
+        batch._moved = {each: to._replace(metadata=mark) for each, to in (moved or batch.next_offsets).items()}
         await batch.transaction.send_offsets(batch._moved, group=self._consumer)
         # Until the transaction ends, no other member can read the offsets; a member that is gone should not end it.
         await self._consumer.heartbeat()
@@ -223,14 +230,14 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
             raise batch._fence
 
     async def _is_committed(self, batch: "SessionBatch[K, V, OutK, OutV]", fence: ProducerFenced) -> bool:
-        """Whether the group has the offsets of this batch, which no other transaction writes: its producer was fenced
-        when it asked to commit. What fenced it may also have forgotten that the commit was made before, as a leader
+        """Whether the group has the offsets of this batch, with its mark: its producer was fenced when it asked to
+        commit. What fenced it may also have forgotten that the commit was made before, as a leader
         does that cannot know all producer epochs. Raises ProducerFenced if another instance has the id."""
         while True:
             try:
                 await self._regains(fence)  # no transaction of before is open after this
                 offsets = await self._consumer.committed(*batch._moved)
-                found = [offsets[each].offset == to.offset for each, to in batch._moved.items() if each in offsets]
+                found = [offsets[each][:2] == to[:2] for each, to in batch._moved.items() if each in offsets]
                 return bool(found) and all(found)
             except RetriableError as error:
                 _log.warning("the outcome of a commit is unknown: %s; asking again", error)

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from oncelog.client import Admin, Consumer, InvalidState, NewTopic, Producer, ProducerFenced, TransactionalSession
+from oncelog.client import (
+    Admin,
+    Consumer,
+    InvalidState,
+    NewTopic,
+    Producer,
+    ProducerFenced,
+    TopicPartition,
+    TransactionalSession,
+)
 from oncelog.faults import Action, ApiKey, ErrorCode, FaultClient, Point, Rule, Selector
 from tests.conftest import Start
 from tests.daemon.test_spark_sink import with_faults
@@ -192,6 +201,43 @@ async def test_the_groups_offsets_say_what_became_of_a_commit_whose_producer_was
                 break
     assert outcomes[:3] == [True, point is Point.ANSWER and not cancelled_in, True]
     assert await results(daemon) == [b"%d" % number for number in range(COUNT)]
+
+
+@pytest.mark.parametrize("point", [Point.REQUEST, Point.ANSWER], ids=lambda point: point.name)
+@pytest.mark.parametrize("is_another", [False, True], ids=["one session", "two sessions"])
+async def test_a_commit_of_the_offsets_that_the_group_has_already_is_told_from_that_of_before(
+    start_daemon: Start, point: Point, is_another: bool
+) -> None:
+    """After a seek back a batch ends where the group is: an earlier commit of that offset says nothing of its own."""
+    daemon, faults = with_faults(start_daemon)
+    await fill(daemon)
+    fence_a_commit(faults, point)
+    outcomes: list[bool] = []
+
+    async def replay(session: TransactionalSession, until_count: int) -> None:
+        async for batch in session:
+            await write(batch)
+            outcomes.append(batch.committed)
+            assert len(outcomes) < COUNT, "the session goes on"
+            if outcomes.count(True) == until_count:
+                return
+            session.consumer.seek(TopicPartition("in", 0), 0)
+
+    def opened() -> TransactionalSession:
+        return TransactionalSession(
+            "in", bootstrap_servers=daemon.bootstrap, group_id="copiers", transactional_id="copier", max_records=COUNT
+        )
+
+    async with opened() as session:
+        await replay(session, 1 if is_another else 2)
+    if is_another:
+        async with opened() as session:
+            while not session.consumer.assignment():
+                await session.consumer.poll(100)
+            session.consumer.seek(TopicPartition("in", 0), 0)
+            await replay(session, 2)
+    assert outcomes == ([True, True] if point is Point.ANSWER else [True, False, True])
+    assert await results(daemon) == [b"%d" % number for number in range(COUNT)] * 2
 
 
 async def test_a_session_whose_task_is_cancelled_while_a_fence_is_looked_into_continues(start_daemon: Start) -> None:
