@@ -101,7 +101,10 @@ class RestoredWorld(TablesWorld):
         super()._settle(start_ms)
         end_ms = self._now_ms + _LAST_COPIES_MS
         while self._now_ms < end_ms and not self._copying.has_everything(self.broker.ask):
+            commits = self._copying.copier.commits
             self._run_until(self._now_ms + 500)
+            if self._copying.copier.commits > commits:  # over a slow database each may take seconds
+                end_ms = self._now_ms + _LAST_COPIES_MS
         self._copying.stop()
         while not self._copying.has_stopped:
             self._run_until(self._now_ms + 500)
