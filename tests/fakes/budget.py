@@ -27,7 +27,8 @@ class Budget:
     def spend(self, step: object) -> None:
         """Take one step: a function, or the functions of one turn. Raises AssertionError if there were too many."""
         self._spent += 1
-        self._last.append(step)
+        if self._spent > self._most - _SHOWN:
+            self._last.append(step)  # not before: it would keep alive what a step was the last to hold
         if self._spent > self._most:
             last = ", ".join(map(_name, self._last))
             raise AssertionError(f"no end after {self._most:,} steps, of which the last were: {last}")

@@ -4,8 +4,7 @@
   group may change while it is described: each member is as it was in one turn.
 - A member's assignment contains what it owns and what it is about to revoke; the target is what it will own.
 - v1+ includes a member's protocol: 0 classic, 1 consumer (KIP-1099).
-- GROUP_ID_NOT_FOUND also for classic groups; UNSUPPORTED_VERSION while the finalized feature group.version is 0,
-  or group.coordinator.rebalance.protocols does not name `consumer`.
+- GROUP_ID_NOT_FOUND also for classic groups; UNSUPPORTED_VERSION while the finalized feature group.version is 0.
 - Authorized operations, if requested and without an error: all of them, unless there is an authorizer (KIP-430).
 """
 

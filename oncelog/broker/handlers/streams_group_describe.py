@@ -5,7 +5,7 @@
   before that (NotReady) it is as the application described it.
 - A member's assignment contains what it owns without what it is about to revoke; the target is what it will own.
 - GROUP_ID_NOT_FOUND also for groups of other types; UNSUPPORTED_VERSION while the finalized feature streams.version is
-  0, or group.coordinator.rebalance.protocols does not name `streams`.
+  0.
 - Authorized operations, if requested and without an error: all of them, unless there is an authorizer (KIP-430).
 """
 

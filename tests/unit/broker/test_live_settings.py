@@ -197,23 +197,6 @@ def test_a_level_that_was_changed_outlives_every_power_cut_and_moves_the_epoch()
         assert survivor.broker.metadata.state.features_epoch > before
 
 
-def test_min_insync_replicas_is_one_value_for_all_brokers_exactly_at_level_one() -> None:
-    """What the level of eligible.leader.replicas.version settles is in the metadata log, and outlives a kill."""
-    name = "eligible.leader.replicas.version"
-    broker = VirtualBroker("min.insync.replicas=1")
-    own = {"min_insync_replicas": "1"}
-    for level, upgrade_type, answer in ((0, 2, ErrorCode.NONE), (1, 1, ErrorCode.INVALID_CONFIG)):
-        assert set_feature(broker, name, level, upgrade_type=upgrade_type) is ErrorCode.NONE
-        of_all = described(broker, BROKER_RESOURCE, "")
-        assert of_all["min.insync.replicas"] == "1"
-        broker = broker.killed("min.insync.replicas=2")
-        assert described(broker, BROKER_RESOURCE, "") == of_all
-        assert "min.insync.replicas" not in broker.broker.metadata.state.config(BROKER_RESOURCE, "1")
-        assert change(broker, BROKER_RESOURCE, "1", **own) is answer
-        assert change(broker, BROKER_RESOURCE, "", min_insync_replicas=None) is answer
-        assert change(broker, BROKER_RESOURCE, "", **own) is ErrorCode.NONE
-
-
 def test_a_level_of_zero_is_not_finalized() -> None:
     broker = VirtualBroker()
     assert set_feature(broker, "transaction.version", 0, upgrade_type=3) is ErrorCode.NONE

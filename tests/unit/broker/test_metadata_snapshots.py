@@ -66,7 +66,7 @@ def test_topics_that_come_and_go_leave_disk_memory_and_the_next_start_as_they_we
             replayed.append(broker.killed().broker.metadata._new_bytes)
             assert not broker.broker.metadata.state.removed
             assert len(files) < 30
-    assert max(sizes) < 12_500 and max(replayed) < 5_000, "six times the topics and no more bytes"
+    assert max(sizes) < 12_000 and max(replayed) < 5_000, "six times the topics and no more bytes"
 
 
 def test_a_snapshot_is_taken_after_its_time_however_little_has_changed() -> None:
