@@ -137,8 +137,6 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         """The offsets committed by this session since the group last assigned partitions."""
         self._committed_in = 0
-        self._mark = uuid.uuid4().hex[:8]
-        self._commit_count = 0
         self._producer_id = -1
         """The id of the producer when the consumer last took positions from the group."""
 
@@ -205,8 +203,7 @@ class TransactionalSession(Generic[K, V, OutK, OutV]):
         if self._committed_in != self._consumer.assignment_count:
             self._committed, self._committed_in = {}, self._consumer.assignment_count
         moved = {each: to for each, to in batch.next_offsets.items() if self._committed.get(each) != to}
-        self._commit_count += 1
-        mark = f"{self._mark}-{self._commit_count}"
+        mark = uuid.uuid4().hex
         # None has moved if a batch after a seek back ends where the group is.
         batch._moved = {each: to._replace(metadata=mark) for each, to in (moved or batch.next_offsets).items()}
         await batch.transaction.send_offsets(batch._moved, group=self._consumer)
