@@ -65,7 +65,7 @@ test: $(VENV)/.test ## change: Run the fast tests, on every core (ARGS= goes to 
 	@$(PYTEST) $(ARGS)
 
 .PHONY: test-all
-test-all: $(VENV)/.test ## change: Run these, the slow and exhaustive ones, and a minute of fuzzing, as .ci/run does
+test-all: $(VENV)/.test ## change: Run these, the slow and exhaustive ones, and a minute of fuzzing
 	@$(PYTEST) -m 'not spark and not kafka and not compose and not interop' --hypothesis-profile=thorough $(ARGS)
 
 .PHONY: test-spark
@@ -85,17 +85,12 @@ test-spark-versions: ## prove: Run the tests of reading and writing with the old
 	    tests/spark/test_{columns,connect,doors,group_offsets,iceberg,run_id,sink,source,tables,waiting}.py; \
 	done
 
-# In a folder without oncelog/, so that the wheel's is found; so without the tests that read the sources there. The tests of
-# what is not compiled are left out as well: they meet compiled code only through the broker and the clients.
-NOT_COMPILED := console outbox $(addprefix unit/,bench console oncelog pipeline schemas) \
-  $(addprefix test_,add_pages.py client_notes_page.py guarantees_page.py install_lines.py links.py packaging.py pages.py performance_page.py \
-    release_check.py security_page.py shell_blocks.py site.py spark_page.py tidy.py types.py works_with_page.py)
+# In a folder without oncelog/, so that the wheel's is found.
 .PHONY: test-compiled
 test-compiled: $(COMPILED)/.test ## change: Run the fast tests and 20 simulated lives of each kind against the compiled wheel, away from the sources (FIRST=0)
 	@rm -rf $(COMPILED)/run && mkdir $(COMPILED)/run
 	@tar -c --exclude __pycache__ $(filter-out oncelog broker client pipeline protocol,$(wildcard *)) .ci .dockerignore | tar -x -C $(COMPILED)/run
-	@cd $(COMPILED)/run && ../venv/bin/python -m pytest --compiled -rsfE -n auto --dist worksteal \
-	  $(addprefix --ignore=tests/,$(NOT_COMPILED)) $(ARGS)
+	@cd $(COMPILED)/run && ../venv/bin/python -m pytest --compiled -rsfE -n auto --dist worksteal $(ARGS)
 	@cd $(COMPILED)/run && ../venv/bin/python -m tests.simulation --seeds 20 --first $(FIRST)
 
 .PHONY: wheel

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from oncelog.broker.log import partition_log
 from oncelog.protocol import is_compiled
+from tests.support.compiled import NOT_COMPILED, meets_compiled_code
 from tests.support.cores import core_count
 from tests.support.order import waiting_first
 from tests.support.patience import SLOW_TIMEOUT_S
@@ -31,6 +32,7 @@ Start = Callable[..., Daemon]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--compiled", action="store_true", help="fail unless it is the compiled broker that is tested")
+    parser.addoption("--not-compiled", action="store_true", help="only tests that --compiled leaves out")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,9 +50,16 @@ def _let_children_take_signals() -> None:
             signal.signal(number, lambda _number, _frame: None)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import nothing of what reads the sources, which are not where the compiled broker is tested."""
+    return True if config.getoption("--compiled") and collection_path in NOT_COMPILED else None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Exhaustive tests may take minutes on a busy machine, but a test that hangs still ends."""
+    if config.getoption("--not-compiled"):
+        items[:] = [item for item in items if not meets_compiled_code(item)]
     skips = [pytest.mark.skip(reason="replaces or counts interpreted code")] if is_compiled(partition_log) else []
     sample(items)
     for item in items:
