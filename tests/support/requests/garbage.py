@@ -30,6 +30,16 @@ def cyclic_garbage() -> Iterator[Counter[str]]:
 
 
 @contextmanager
+def nothing_frozen() -> Iterator[None]:
+    """Undo what `gc.freeze` has set aside. At the end all is: collections that walk every test take a second each."""
+    gc.unfreeze()
+    try:
+        yield
+    finally:
+        gc.freeze()
+
+
+@contextmanager
 def collections_off() -> Iterator[None]:
     """Keep collections out of what is timed: each takes as long as everything else in the process is large."""
     was_enabled = gc.isenabled()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog.broker.system import loop
+from tests.support.requests.garbage import nothing_frozen
 
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="the collector goes through old objects in slices")
 STORED = 400_000
@@ -24,15 +25,15 @@ def collections() -> Iterator[list[int]]:
             looked_at.append(len(gc.get_objects()))
 
     thresholds = gc.get_threshold()
-    loop.keep_collections_short()
-    gc.callbacks.insert(0, on_collection)
-    try:
-        yield looked_at
-    finally:
-        gc.callbacks.remove(on_collection)
-        gc.callbacks.remove(loop.on_collection)
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
+    with nothing_frozen():
+        loop.keep_collections_short()
+        gc.callbacks.insert(0, on_collection)
+        try:
+            yield looked_at
+        finally:
+            gc.callbacks.remove(on_collection)
+            gc.callbacks.remove(loop.on_collection)
+            gc.set_threshold(*thresholds)
 
 
 def test_a_full_collection_looks_at_what_is_new(collections: list[int]) -> None:

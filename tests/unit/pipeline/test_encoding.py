@@ -13,6 +13,7 @@ from oncelog.protocol.partitioning import murmur2, partition_for_key
 from oncelog.protocol.records.batch import HEADER_SIZE, check_crc, read_header
 from oncelog.protocol.records.compression import CODECS
 from oncelog.protocol.records.record import Record, decode_records
+from tests.support.requests.garbage import nothing_frozen
 
 pa = pytest.importorskip("pyarrow")
 
@@ -139,12 +140,9 @@ def test_a_process_that_has_encoded_keeps_its_modules_out_of_collections() -> No
 
     plan = TaskPlan("rows", "", "topic", {"topic": 1}, 1_000, "none", None, {})
     set_imported_aside.cache_clear()
-    gc.unfreeze()
-    try:
+    with nothing_frozen():
         assert encode_task(plan, [pa.RecordBatch.from_pydict({"value": [b"value"]})]).record_count == 1
         assert gc.get_freeze_count() > 10_000
-    finally:
-        gc.unfreeze()
 
 
 @given(st.lists(KEYS, max_size=200))
