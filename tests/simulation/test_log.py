@@ -80,5 +80,5 @@ def test_a_seed_leaves_the_same_bytes_again_and_no_two_runs_one_name() -> None:
 @pytest.mark.interpreted
 def test_silence_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
     with planted(plant), pytest.raises(AuditError):
-        for seed in seeds_for(plant, 200):
+        for seed in seeds_for("log-ruins", plant, 200):
             LogWorld(seed, ruin_chance=1).run(STEPS)
