@@ -12,7 +12,8 @@ from tests.support.postgres.server import need_programs
 pytest.importorskip("psycopg", reason="the outbox needs psycopg: pip install 'oncelog[postgres]'")
 
 
-@pytest.mark.parametrize("kills", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [0, 2])
 def test_money_arrives_to_the_cent_whatever_is_killed_and_with_auto_commit_it_does_not(
     capsys: pytest.CaptureFixture[str], kills: int
 ) -> None:

@@ -462,6 +462,7 @@ async def test_a_database_that_went_back_ends_the_relay(broker: Broker, place: P
         server.stop("immediate")
 
 
+@pytest.mark.slow
 async def test_a_promotion_that_lost_commits_is_noticed_and_what_is_new_is_relayed(
     broker: Broker, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
