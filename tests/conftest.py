@@ -79,8 +79,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests stay to the end: no garbage collection walks them (measured: a fifth of test_costs). What is new
-    is walked less often than by default: 7 % of the time of tests in process went there."""
+    """Thousands of tests stay to the end: no garbage collection walks them (measured: a fifth of test_costs).
+
+    What is new is walked less often than by default: 7 % of the time of tests in process went there."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()

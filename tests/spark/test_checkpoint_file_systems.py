@@ -16,7 +16,7 @@ from tests.support.processes.daemon import Daemon
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("door", ["format", "foreachBatch"])
+@pytest.mark.parametrize("door", [pytest.param("format", marks=pytest.mark.slow), "foreachBatch"])
 def test_a_batch_that_runs_again_is_known_by_a_checkpoint_that_only_java_can_read(
     spark: Any, daemon: Daemon, viewfs: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, door: str
 ) -> None:

@@ -79,6 +79,7 @@ def end(driver: "subprocess.Popen[bytes]") -> None:
     driver.wait(30)
 
 
+@pytest.mark.slow
 def test_an_executor_that_dies_in_a_batch_changes_nothing(
     cluster: SparkCluster, daemon: Daemon, tmp_path: Path
 ) -> None:

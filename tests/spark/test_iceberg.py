@@ -97,6 +97,7 @@ def query(spark: Any, daemon: Daemon, tmp_path: Path, options: IcebergOptions) -
     return Query(spark, daemon, tmp_path, options)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("death", POINTS, ids=repr)
 def test_a_driver_that_dies_at_any_step_leaves_each_batch_once(query: Query, death: Death) -> None:
     """The next driver splits the batch differently; files of the dead one are in no snapshot."""
@@ -108,6 +109,7 @@ def test_a_driver_that_dies_at_any_step_leaves_each_batch_once(query: Query, dea
     query.check()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", POINTS, ids=repr)
 def test_of_two_drivers_each_batch_comes_once(spark: Any, query: Query, point: Death) -> None:
     """A second driver does the whole batch while the first is between two steps. The first then does what it can."""

@@ -49,6 +49,7 @@ def dropped(queries: list[Any]) -> int:
     return sum(int(each["numRowsDroppedByWatermark"]) for each in operators)
 
 
+@pytest.mark.slow
 def test_every_output_is_right_to_the_cent_in_many_batches(ledger_spark: Any, daemon: Daemon, tmp_path: Path) -> None:
     """All of CDNOW, with late and broken records among them; a run with nothing new adds nothing."""
     from oncelog.pipeline.ledger.job import Ledger, run_once

@@ -43,6 +43,7 @@ def test_a_fault_loses_and_doubles_nothing(spark: Any, broker: Oncelog, fault: s
     assert (found.lost, found.doubled, found.refused) == (0, 0, "old copy" in fault)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("fault", "sink"), met(MET_ON_KAFKA))
 def test_a_fault_loses_and_doubles_nothing_on_apache_kafka(spark: Any, kafka: Broker, fault: str, sink: str) -> None:
     found = run_seed(spark, kafka, 1, fault, sink)
