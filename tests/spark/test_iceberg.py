@@ -1,6 +1,5 @@
 """Topic and Iceberg table from one micro-batch, each once under the faults of the Delta table; and what tasks write."""
 
-import asyncio
 import datetime
 from collections import Counter
 from dataclasses import replace
@@ -9,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from oncelog.pipeline.sink import Outcome, Step, exactly_once
+from oncelog.pipeline.sink import Step
 from oncelog.pipeline.sink.iceberg import IcebergOptions, prepare
 from oncelog.pipeline.sink.marker import MarkerMismatch
+from oncelog.pipeline.sink.outputs import ExactlyOnce
 from oncelog.pipeline.sink.table_files import TableMismatch, TableStep
-from tests.spark.scenes import BATCHES, create, expected, make_input, run_to_end, stream, values
+from tests.spark.scenes import BATCHES
+from tests.spark.table_query import TableQuery, outlast_a_death, outlast_a_second_driver
 from tests.support.processes.daemon import Daemon
 from tests.support.spark.driver_death import MOMENTS, Death, deaths
 
@@ -21,8 +22,6 @@ pytest.importorskip("pyiceberg")
 from pyiceberg.catalog import load_catalog
 
 pytestmark = pytest.mark.spark
-HIT = 1
-"""The batch that a fault meets."""
 POINTS = [
     *(pytest.param(each, marks=() if each.step is Step.END else pytest.mark.slow) for each in deaths(1)),
     *(Death(step, moment) for step in TableStep for moment in MOMENTS),
@@ -57,86 +56,34 @@ def put(rows: Any, options: IcebergOptions, batch_id: int, app_id: str = "app") 
     return commit is not None and commit(b"v1")
 
 
-class Query:
-    """A query whose batches go to a topic and a table, as a program that can be started again."""
-
-    def __init__(self, spark: Any, daemon: Daemon, work: Path, options: IcebergOptions) -> None:
-        self.topic = f"iceberg-{work.name}"
-        create(daemon, self.topic)
-        self._spark = spark
-        self._daemon = daemon
-        self._options = options
-        self._source = make_input(work / "in")
-        self.checkpoint = work / "checkpoint"
-        self.tasks = 2
-        self.harness: dict[str, Any] = {}
-        """Arguments of `exactly_once` for the batch that the fault meets."""
-        self.outcome: Outcome | None = None
-
-    def publish(self, batch: Any, batch_id: int, **harness: Any) -> None:
-        options = {"kafka.bootstrap.servers": self._daemon.bootstrap, "checkpointLocation": str(self.checkpoint)}
-        place = {"catalog": self._options.catalog, "properties": self._options.properties}
-        with exactly_once(batch, batch_id, options, **harness) as once:
-            once.to_topic(batch, self.topic).to_iceberg(batch, "shop.rows", **place)
-        self.outcome = once.outcome
-
-    def run(self) -> None:
-        def publish(batch: Any, batch_id: int) -> None:
-            self.publish(batch.repartition(self.tasks), batch_id, **(self.harness if batch_id == HIT else {}))
-
-        writer = stream(self._spark, self._source).writeStream.foreachBatch(publish)
-        run_to_end(writer.option("checkpointLocation", str(self.checkpoint)))
-
-    def check(self) -> None:
-        assert values(self._daemon, self.topic) == expected()
-        assert Counter(each["value"] for each in rows_of(self._options)) == expected()
-
-
 @pytest.fixture
-def query(spark: Any, daemon: Daemon, tmp_path: Path, options: IcebergOptions) -> Query:
-    return Query(spark, daemon, tmp_path, options)
+def query(spark: Any, daemon: Daemon, tmp_path: Path, options: IcebergOptions) -> TableQuery:
+    topic = f"iceberg-{tmp_path.name}"
+    place = {"catalog": options.catalog, "properties": options.properties}
+
+    def write(once: ExactlyOnce, batch: Any) -> None:
+        once.to_topic(batch, topic).to_iceberg(batch, "shop.rows", **place)
+
+    return TableQuery(
+        spark, daemon, tmp_path, topic, write, lambda: [Counter(each["value"] for each in rows_of(options))]
+    )
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("death", POINTS, ids=repr)
-def test_a_driver_that_dies_at_any_step_leaves_each_batch_once(query: Query, death: Death) -> None:
-    """The next driver splits the batch differently; files of the dead one are in no snapshot."""
-    query.harness = {"on_step": death.on_step, "run": death.run}
-    with pytest.raises(Exception, match="DriverDied"):
-        query.run()
-    query.harness, query.tasks = {}, 3
-    query.run()
-    query.check()
+def test_a_driver_that_dies_at_any_step_leaves_each_batch_once(query: TableQuery, death: Death) -> None:
+    """Files of the dead driver are in no snapshot."""
+    outlast_a_death(query, death)
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", POINTS, ids=repr)
-def test_of_two_drivers_each_batch_comes_once(spark: Any, query: Query, point: Death) -> None:
-    """A second driver does the whole batch while the first is between two steps. The first then does what it can."""
-    seen = 0
-
-    async def on_step(step: Any, moment: str) -> None:
-        nonlocal seen
-        seen += (step, moment) == (point.step, point.moment)
-        if seen == 1 and (step, moment) == (point.step, point.moment):
-            texts = [each for each in expected() if each.startswith(f"{HIT}:")]
-            rows = spark.createDataFrame([("key", each) for each in texts], "key string, value string")
-            await asyncio.to_thread(query.publish, rows, HIT)
-
-    query.harness = {"on_step": on_step}
-    try:
-        query.run()
-    except Exception as error:
-        if not any(word in str(error) for word in ("FENCED", "INVALID_PRODUCER_EPOCH")):
-            raise
-    query.harness = {}
-    query.run()
-    assert seen
-    query.check()
+def test_of_two_drivers_each_batch_comes_once(query: TableQuery, point: Death) -> None:
+    outlast_a_second_driver(query, point)
 
 
 def test_a_batch_that_spark_runs_again_is_skipped_also_when_its_snapshot_has_expired(
-    query: Query, options: IcebergOptions
+    query: TableQuery, options: IcebergOptions
 ) -> None:
     """The summary of a snapshot names the batch, and a property of the table remembers it."""
     query.run()
@@ -148,8 +95,7 @@ def test_a_batch_that_spark_runs_again_is_skipped_also_when_its_snapshot_has_exp
     old = [each.snapshot_id for each in table.metadata.snapshots if each.snapshot_id != current.snapshot_id]
     table.maintenance.expire_snapshots().by_ids(old).commit()
     table.append(table.scan().to_arrow().slice(0, 0))  # the newest snapshot is another's
-    for name in (f"{BATCHES - 1}", f".{BATCHES - 1}.crc"):
-        (query.checkpoint / "commits" / name).unlink()
+    query.forget_last_commit()
     query.run()
     assert query.outcome is not None
     assert (query.outcome.published, query.outcome.tables) == (False, {"shop.rows": False})

@@ -1,6 +1,5 @@
 """Topic and Delta table from one micro-batch, each once under every fault of the proof; and what tasks write."""
 
-import asyncio
 import datetime
 import operator
 import shutil
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.pipeline.sink import Outcome, Step, exactly_once
+from oncelog.pipeline.sink import Step
 from oncelog.pipeline.sink.delta import (
     FilePlan,
     TableBatch,
@@ -24,9 +23,11 @@ from oncelog.pipeline.sink.delta import (
     prepare,
     write_files,
 )
+from oncelog.pipeline.sink.outputs import ExactlyOnce
 from oncelog.pipeline.sink.statistics import has_bounds
 from oncelog.pipeline.sink.table_files import FilesLost, TableMismatch, TableStep
-from tests.spark.scenes import BATCHES, create, expected, make_input, run_to_end, stream, values
+from tests.spark.scenes import BATCHES
+from tests.spark.table_query import HIT, TableQuery, outlast_a_death, outlast_a_second_driver
 from tests.support.processes.daemon import Daemon
 from tests.support.spark.driver_death import MOMENTS, Death, deaths
 
@@ -36,54 +37,11 @@ import pyarrow.dataset
 from deltalake import DeltaTable, Field, Schema, write_deltalake
 
 pytestmark = pytest.mark.spark
-HIT = 1
-"""The batch that a fault meets."""
 POINTS = [
     *(pytest.param(each, marks=() if each.step is Step.END else pytest.mark.slow) for each in deaths(1)),
     *(Death(step, moment, nth) for step in TableStep for nth in (1, 2) for moment in MOMENTS),
 ]
 """Around each step of a batch with one topic and two tables."""
-
-
-class Query:
-    """A query whose batches go to one topic between two tables, as a program that can be started again."""
-
-    def __init__(self, spark: Any, daemon: Daemon, work: Path, topic: str) -> None:
-        create(daemon, topic)
-        self._spark = spark
-        self._daemon = daemon
-        self._source = make_input(work / "in")
-        self.checkpoint = work / "checkpoint"
-        self.topic = topic
-        self.tables = (work / "before", work / "after")
-        self.tasks = 2
-        self.harness: dict[str, Any] = {}
-        """Arguments of `exactly_once` for the batch that the fault meets."""
-        self.outcome: Outcome | None = None
-        """The outcome of the last batch."""
-
-    def publish(self, batch: Any, batch_id: int, **harness: Any) -> None:
-        options = {"kafka.bootstrap.servers": self._daemon.bootstrap, "checkpointLocation": str(self.checkpoint)}
-        before, after = map(str, self.tables)
-        with exactly_once(batch, batch_id, options, **harness) as once:
-            once.to_delta(batch, before).to_topic(batch, self.topic).to_delta(batch, after)
-        self.outcome = once.outcome
-
-    def run(self) -> None:
-        def publish(batch: Any, batch_id: int) -> None:
-            self.publish(batch.repartition(self.tasks), batch_id, **(self.harness if batch_id == HIT else {}))
-
-        writer = stream(self._spark, self._source).writeStream.foreachBatch(publish)
-        run_to_end(writer.option("checkpointLocation", str(self.checkpoint)))
-
-    def forget_last_commit(self) -> None:
-        for name in (str(BATCHES - 1), f".{BATCHES - 1}.crc"):
-            (self.checkpoint / "commits" / name).unlink()
-
-    def check(self) -> None:
-        assert values(self._daemon, self.topic) == expected()
-        for table in self.tables:
-            assert Counter(column(table, "value")) == expected()
 
 
 def column(table: Path, name: str) -> list[Any]:
@@ -92,77 +50,61 @@ def column(table: Path, name: str) -> list[Any]:
 
 
 @pytest.fixture
-def query(spark: Any, daemon: Daemon, tmp_path: Path, request: pytest.FixtureRequest) -> Query:
-    return Query(
-        spark, daemon, tmp_path, "tables-" + "".join(each if each.isalnum() else "-" for each in request.node.name)
+def tables(tmp_path: Path) -> tuple[Path, Path]:
+    """One that is written before the topic, and one after it."""
+    return tmp_path / "before", tmp_path / "after"
+
+
+@pytest.fixture
+def query(
+    spark: Any, daemon: Daemon, tmp_path: Path, tables: tuple[Path, Path], request: pytest.FixtureRequest
+) -> TableQuery:
+    topic = "tables-" + "".join(each if each.isalnum() else "-" for each in request.node.name)
+    before, after = map(str, tables)
+
+    def write(once: ExactlyOnce, batch: Any) -> None:
+        once.to_delta(batch, before).to_topic(batch, topic).to_delta(batch, after)
+
+    return TableQuery(
+        spark, daemon, tmp_path, topic, write, lambda: [Counter(column(table, "value")) for table in tables]
     )
 
 
 @pytest.mark.parametrize("death", POINTS, ids=repr)
-def test_a_driver_that_dies_at_any_step_leaves_each_batch_once(query: Query, death: Death) -> None:
-    """The next driver splits the batch differently; files of the dead one are in no commit."""
-    query.harness = {"on_step": death.on_step, "run": death.run}
-    with pytest.raises(Exception, match="DriverDied"):
-        query.run()
-    query.harness, query.tasks = {}, 3
-    query.run()
-    query.check()
+def test_a_driver_that_dies_at_any_step_leaves_each_batch_once(query: TableQuery, death: Death) -> None:
+    """Files of the dead driver are in no commit."""
+    outlast_a_death(query, death)
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", POINTS, ids=repr)
-def test_of_two_drivers_each_batch_comes_once(spark: Any, query: Query, point: Death) -> None:
-    """A second driver does the whole batch while the first is between two steps. The first then does what it can."""
-    seen = 0
-
-    async def on_step(step: Any, moment: str) -> None:
-        nonlocal seen
-        seen += (step, moment) == (point.step, point.moment)
-        if seen == point.nth and (step, moment) == (point.step, point.moment):
-            rows = spark.createDataFrame(
-                [(f"key-{n % 3}", each) for n, each in enumerate(batch_rows(HIT))], "key string, value string"
-            )
-            await asyncio.to_thread(query.publish, rows, HIT)
-
-    query.harness = {"on_step": on_step}
-    try:
-        query.run()
-    except Exception as error:
-        if not any(word in str(error) for word in ("FENCED", "INVALID_PRODUCER_EPOCH")):
-            raise
-    query.harness = {}
-    query.run()
-    assert seen
-    query.check()
-
-
-def batch_rows(batch_id: int) -> list[str]:
-    return [each for each in expected() if each.startswith(f"{batch_id}:")]
+def test_of_two_drivers_each_batch_comes_once(query: TableQuery, point: Death) -> None:
+    outlast_a_second_driver(query, point)
 
 
 def test_a_batch_that_spark_runs_again_is_in_topic_and_tables_once(
-    query: Query, caplog: pytest.LogCaptureFixture
+    query: TableQuery, tables: tuple[Path, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Spark does not know of the last batch: nothing is written again, no task runs for the tables, and it is said."""
     query.run()
-    files = [len(list(table.glob("*.parquet"))) for table in query.tables]
+    files = [len(list(table.glob("*.parquet"))) for table in tables]
     query.forget_last_commit()
     query.tasks = 5
     query.run()
     query.check()
     assert query.outcome is not None
     assert not query.outcome.published
-    assert query.outcome.tables == {str(table): False for table in query.tables}
+    assert query.outcome.tables == {str(table): False for table in tables}
     skipped = [each for each in caplog.messages if "skipped" in each]
-    assert len(skipped) == 1 + len(query.tables)
-    assert all(any(f"is in table {table} already" in each for each in skipped) for table in query.tables)
-    assert [len(list(table.glob("*.parquet"))) for table in query.tables] == files
-    commits = [each for each in DeltaTable(str(query.tables[0])).history() if "oncelog.batch" in each]
+    assert len(skipped) == 1 + len(tables)
+    assert all(any(f"is in table {table} already" in each for each in skipped) for table in tables)
+    assert [len(list(table.glob("*.parquet"))) for table in tables] == files
+    commits = [each for each in DeltaTable(str(tables[0])).history() if "oncelog.batch" in each]
     assert [each["oncelog.batch"] for each in commits] == ["2", "1", "0"]
     assert all(each["oncelog.offsets"].startswith("v1") for each in commits)
 
 
-def test_an_old_copy_of_the_checkpoint_changes_neither_topic_nor_table(query: Query, tmp_path: Path) -> None:
+def test_an_old_copy_of_the_checkpoint_changes_neither_topic_nor_table(query: TableQuery, tmp_path: Path) -> None:
     old = tmp_path / "old"
     later = [tmp_path / "in" / f"{batch}.json" for batch in range(HIT, BATCHES)]
     for path in later:
