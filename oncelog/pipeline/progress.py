@@ -79,20 +79,20 @@ class Progress:
 def progress(query: Any, notes: Notes | None = None) -> Progress | None:
     """Return the newest progress of a query, or a given one; None before the first. `notes` are by default this
     machine's."""
-    told: Mapping[str, Any] | None = query if isinstance(query, Mapping) else query.lastProgress
-    if told is None:
+    last_progress: Mapping[str, Any] | None = query if isinstance(query, Mapping) else query.lastProgress
+    if last_progress is None:
         return None
     notes = notes or Notes.open()
-    query_id, batch_id = str(told["id"]), int(told["batchId"])
+    query_id, batch_id = str(last_progress["id"]), int(last_progress["batchId"])
     readings = [] if notes is None else notes.of_batch(query_id, "source", batch_id)
     outcomes = [] if notes is None else notes.of_batch(query_id, "sink", batch_id)
     return Progress(
         query_id,
-        told["name"] or "",
+        last_progress["name"] or "",
         batch_id,
-        told["timestamp"],
-        dict(told["durationMs"]),
-        tuple(_source(source, readings) for source in told["sources"] if _end_of(source) is not None),
+        last_progress["timestamp"],
+        dict(last_progress["durationMs"]),
+        tuple(_source(source, readings) for source in last_progress["sources"] if _end_of(source) is not None),
         sink_of(outcomes[-1]) if outcomes else None,
     )
 
@@ -105,19 +105,19 @@ def written(run_id: str, output: str, notes: Notes | None = None) -> SinkProgres
     return None if found is None else sink_of(found)
 
 
-def lag(told: Mapping[str, Any]) -> dict[TopicPartition, int]:
+def lag(last_progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """Return how many offsets each partition had to the last stable one when the batch was planned, from its end on.
 
         query.lastProgress → {TopicPartition("purchases", 0): 120}
 
     Sources of other formats are left out.
     """
-    return {each: count for source in told["sources"] for each, count in _lag(source).items()}
+    return {each: count for source in last_progress["sources"] for each, count in _lag(source).items()}
 
 
-def lost(told: Mapping[str, Any]) -> dict[TopicPartition, int]:
+def lost(last_progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """Return how many offsets were lost over the life of the query, with failOnDataLoss=false."""
-    return {each: count for source in told["sources"] for each, count in _lost(source).items()}
+    return {each: count for source in last_progress["sources"] for each, count in _lost(source).items()}
 
 
 def totals_of(readings: Sequence[Mapping[str, Any]], wanted: Sequence[OffsetRange]) -> tuple[int, int] | None:

@@ -17,7 +17,7 @@ from oncelog.broker.storage.postgres.session import Server
 from oncelog.broker.storage.postgres.tables import PostgresTables
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import (
-    NOBODY,
+    NO_NODE,
     Lease,
     LookAtLease,
     LookAtNodes,
@@ -51,8 +51,8 @@ class Cluster(NamedTuple):
 
     @property
     def leader(self) -> int:
-        """The node id of the leader; `NOBODY` if no node leads."""
-        return self.lease.node_id if self.has_leader else NOBODY
+        """The node id of the leader; `NO_NODE` if no node leads."""
+        return self.lease.node_id if self.has_leader else NO_NODE
 
 
 class SteppedDown(NamedTuple):
@@ -105,13 +105,13 @@ async def nodes_tables(dsn: str | None, schema: str) -> AsyncIterator[NodesTable
 def status_of(cluster: Cluster) -> Row:
     lease, seen = cluster
     return {
-        "leader": None if cluster.leader == NOBODY else cluster.leader,
+        "leader": None if cluster.leader == NO_NODE else cluster.leader,
         "owner": lease.owner if cluster.has_leader else None,
         "epoch": lease.epoch,
         "leading_seconds": round(lease.held_ms / 1000, 1) if cluster.has_leader else None,
         "lease_left_seconds": round(lease.left_ms / 1000, 1) if cluster.has_leader else None,
         "attended": lease.is_attended,
-        "wanted": None if seen.wanted == NOBODY else seen.wanted,
+        "wanted": None if seen.wanted == NO_NODE else seen.wanted,
         "newest_round": seen.newest,
         "nodes": [_row_of(row, cluster) for row in seen.nodes],
     }
@@ -155,11 +155,11 @@ def successor_for(cluster: Cluster, to: int | None) -> int:
         raise CannotStepDown(
             f"no node leads: one that stands by takes over by itself; if there is none, {START_ANOTHER}"
         )
-    if cluster.leader == NOBODY:
+    if cluster.leader == NO_NODE:
         raise CannotStepDown(f"the broker {lease.owner} leads, and knows of no other nodes: stop it instead")
     if to is None:
         best = best_successor(standing_by(seen.nodes))
-        if best == NOBODY:
+        if best == NO_NODE:
             raise CannotStepDown(f"no node stands by for node {cluster.leader}: {START_ANOTHER}")
         return best
     row = next((row for row in seen.nodes if row.node_id == to), None)
@@ -180,20 +180,20 @@ async def step_down(tables: NodesTables, to: int | None, timeout_s: float) -> St
     before = await tables.look()
     successor = successor_for(before, to)
     if successor == before.leader:
-        await tables.want(NOBODY)  # an earlier wish ends
+        await tables.want(NO_NODE)  # an earlier wish ends
         return SteppedDown(successor, before.leader, before.lease.epoch, 0)
     await tables.want(successor)
     try:
         async with asyncio.timeout(timeout_s):
             after = await _next_leadership(tables, before.lease.epoch)
     except TimeoutError as error:
-        await tables.want(NOBODY)
+        await tables.want(NO_NODE)
         raise CannotStepDown(
             f"node {successor} does not lead after {timeout_s:g} s, and is not asked to any more: "
             f"the log of node {before.leader} says what it waits for"
         ) from error
     except asyncio.CancelledError:
-        await tables.want(NOBODY)
+        await tables.want(NO_NODE)
         raise
     if after.leader != successor:
         raise CannotStepDown(f"node {after.leader} leads now, and not node {successor}: ask again, if that matters")

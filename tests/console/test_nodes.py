@@ -20,13 +20,13 @@ from tests.support.patience import PATIENCE_S, until
 from tests.support.postgres.pair import Pair
 from tests.support.postgres.server import Postgres
 
-NOBODY = UUID(int=0)
+NO_NODE = UUID(int=0)
 NOW_MS = 1_000_000
 LEASE_MS = 10_000
 """A node that was killed is gone after as long."""
 _WHY = "node 1 has had no connection to PostgreSQL for a while"
-LEADER = QuorumReplica(1, NOBODY, 20, NOW_MS, NOW_MS, NOW_MS - 200_000, "node 3 has handed over to this one")
-STANDS_BY = QuorumReplica(2, NOBODY, 20, NOW_MS - 900, NOW_MS - 900, rounds_behind=12)
+LEADER = QuorumReplica(1, NO_NODE, 20, NOW_MS, NOW_MS, NOW_MS - 200_000, "node 3 has handed over to this one")
+STANDS_BY = QuorumReplica(2, NO_NODE, 20, NOW_MS - 900, NOW_MS - 900, rounds_behind=12)
 QUORUM = QuorumDescription(1, 7, 20, (LEADER,), (STANDS_BY,))
 ALONE = replace(QUORUM, observers=())
 OF_KAFKA = QuorumDescription(
@@ -35,7 +35,7 @@ OF_KAFKA = QuorumDescription(
 
 
 def test_each_node_leads_or_stands_by_or_starts_or_is_gone() -> None:
-    starts = QuorumReplica(4, NOBODY, -1, NOW_MS + 3, -1)
+    starts = QuorumReplica(4, NO_NODE, -1, NOW_MS + 3, -1)
     quorum = replace(QUORUM, observers=(STANDS_BY, starts))
     assert roles_of((1, 2, 3, 4), quorum, NOW_MS) == {
         1: NodeRole("leads", 200_000, 7, "node 3 has handed over to this one"),
@@ -59,7 +59,7 @@ def test_nothing_is_said_of_one_node_or_of_a_quorum_that_is_not_ours(
 
 
 def led_by(node_id: int, epoch: int, *observers: QuorumReplica) -> QuorumDescription:
-    leader = QuorumReplica(node_id, NOBODY, 20, NOW_MS, NOW_MS, epoch * 1_000, f"reason {epoch}")
+    leader = QuorumReplica(node_id, NO_NODE, 20, NOW_MS, NOW_MS, epoch * 1_000, f"reason {epoch}")
     return QuorumDescription(node_id, epoch, 20, (leader,), observers)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from oncelog.broker.storage.sections import LogKey
 from oncelog.broker.storage.shared.tables import (
     LOST_EPOCHS,
-    NOBODY,
+    NO_NODE,
     AddAside,
     AppendRound,
     Catalogue,
@@ -77,10 +77,10 @@ class Database:
     owner: str = ""
     until_us: int = 0
     """When the lease is over; 0 if it was given back."""
-    node_id: int = NOBODY
+    node_id: int = NO_NODE
     """The node id of the owner."""
-    successor: int = NOBODY
-    wanted: int = NOBODY
+    successor: int = NO_NODE
+    wanted: int = NO_NODE
     since_us: int = 0
     """When the lease was taken."""
     nodes: dict[int, tuple[NodeRow, int]] = field(default_factory=dict)
@@ -335,7 +335,7 @@ class Database:
 
     def drop_node(self, statement: DropNode) -> None:
         if statement.node_id in self.nodes and self.nodes[statement.node_id][0].owner == statement.owner:
-            self.nodes[statement.node_id] = self.nodes[statement.node_id][0]._replace(followed=NOBODY), 0
+            self.nodes[statement.node_id] = self.nodes[statement.node_id][0]._replace(followed=NO_NODE), 0
 
     def depose(self, owner: str, now_us: int) -> None:
         """It has ended, until it renews its row."""

@@ -15,7 +15,7 @@ from oncelog.broker.storage.shared.fetches import Fetches
 from oncelog.broker.storage.shared.log import SharedLog
 from oncelog.broker.storage.shared.statements import _WAITED_OUT, RoundsLost
 from oncelog.broker.storage.shared.tables import (
-    NOBODY,
+    NO_NODE,
     AppendRound,
     Attendance,
     AttendLease,
@@ -428,7 +428,7 @@ class FakeTables:
                     f"took it at version {database.version}"
                 )
             database.owner, database.node_id, database.attendant = statement.owner, statement.node_id, None
-            database.successor = database.wanted = NOBODY
+            database.successor = database.wanted = NO_NODE
             database.since_us = self._now_us()
             database.until_us = database.since_us + statement.lease_ms * 1000
             database.note()

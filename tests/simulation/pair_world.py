@@ -28,7 +28,7 @@ from uuid import UUID
 from oncelog.broker.storage.sections import LogKey, decode_checked
 from oncelog.broker.storage.shared.statements import Fenced
 from oncelog.broker.storage.shared.store import SharedSizes
-from oncelog.broker.storage.shared.tables import NOBODY, AppendRound, Unanswered
+from oncelog.broker.storage.shared.tables import NO_NODE, AppendRound, Unanswered
 from oncelog.broker.succession.follower import MetadataFollower
 from oncelog.protocol.generated.metadata_request import MetadataRequest
 from oncelog.protocol.message import Message
@@ -318,7 +318,7 @@ class PairWorld(BrokerWorld):
     def _judge_named(self, arrival: Arrival, node_id: int) -> None:
         serving = arrival.serving
         assert serving is not None
-        if serving.epoch >= 0 or node_id in (NOBODY, serving.node_id):
+        if serving.epoch >= 0 or node_id in (NO_NODE, serving.node_id):
             return
         self.tally.named_leaders += 1
         attended_ms = self._attended_ms.get(node_id, -1)
@@ -331,7 +331,7 @@ class PairWorld(BrokerWorld):
     def _judge_listed(self, arrival: Arrival, leader_node_id: int, node_ids: Sequence[int]) -> None:
         serving, lease_us = arrival.serving, self.around.lease_ms * 1000
         assert serving is not None
-        deposed = {self._node_id_of(owner) for owner in self._deposed_us} - {NOBODY}
+        deposed = {self._node_id_of(owner) for owner in self._deposed_us} - {NO_NODE}
         self.tally.deposed_unlisted += bool(deposed - set(node_ids))
         for node_id in set(node_ids) - {serving.node_id, leader_node_id}:
             self.tally.listed_nodes += 1
@@ -350,7 +350,7 @@ class PairWorld(BrokerWorld):
                 )
 
     def _node_id_of(self, owner: str) -> int:
-        return next((node_id for node_id, (row, _) in self.database.nodes.items() if row.owner == owner), NOBODY)
+        return next((node_id for node_id, (row, _) in self.database.nodes.items() if row.owner == owner), NO_NODE)
 
     # --- troubles -----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from oncelog.broker.requests.parts import Broker
 from oncelog.broker.storage.compaction.cleaner import CompactionSettings
 from oncelog.broker.storage.shared.lease import LeaseHeld, LeaseTerms
 from oncelog.broker.storage.shared.store import SharedLogStore, SharedSizes, open_store
-from oncelog.broker.storage.shared.tables import NOBODY, Lease
+from oncelog.broker.storage.shared.tables import NO_NODE, Lease
 from oncelog.broker.succession.process import Succession
 from oncelog.broker.succession.term import WaitLog
 from oncelog.broker.turns.machine import System
@@ -34,7 +34,7 @@ def open_postgres(
     """The store, with the lease and no log open yet. A broker that is no node among others takes the lease of one that
     has ended. Raises SettingsError, StartError."""
     tables = succession.tables if succession is not None else (yield from open_tables(config, system, log))
-    terms = succession.terms if succession is not None else replace(terms_of(config, system), node_id=NOBODY)
+    terms = succession.terms if succession is not None else replace(terms_of(config, system), node_id=NO_NODE)
     place = config.place
     half = config.get_int("oncelog.postgres.cache.bytes") // 2
     sizes = SharedSizes(

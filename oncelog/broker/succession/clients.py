@@ -8,7 +8,7 @@ Does not own: the sockets (`Process.serve`).
 from collections.abc import Sequence
 from typing import Any, Generic
 
-from oncelog.broker.storage.shared.tables import NOBODY, NodeAddress
+from oncelog.broker.storage.shared.tables import NO_NODE, NodeAddress
 from oncelog.broker.succession.process import B, Process
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.slices import Sliced
@@ -19,7 +19,7 @@ class Clients(Generic[B]):
         self._process = process
         self._brokers: list[B] = []
         """The broker that serves, after the one that still answers its last requests."""
-        self._leader_node_id = NOBODY
+        self._leader_node_id = NO_NODE
         self._opening: Completion[Any] = Completion.of(None)
 
     def go_to(self, broker: B) -> Sliced[Sequence[NodeAddress]]:

@@ -16,7 +16,7 @@ that they ask another node.
 from collections import deque
 from collections.abc import Callable
 
-from oncelog.broker.storage.shared.tables import NOBODY, Lease
+from oncelog.broker.storage.shared.tables import NO_NODE, Lease
 from oncelog.broker.turns.completion import Completion
 from oncelog.broker.turns.ports import Clock, MonotonicMs, Scheduler
 
@@ -66,7 +66,7 @@ class LeaderSeen:
             self._release(MonotonicMs(asked_at_ms - _NOTICED_MS))
 
     def _stays(self, seen: Lease, asked_at_ms: MonotonicMs) -> bool:
-        if seen.wanted in (NOBODY, seen.node_id):
+        if seen.wanted in (NO_NODE, seen.node_id):
             self._wanted_since = None
         elif self._wanted_since is None:
             self._wanted_since = asked_at_ms

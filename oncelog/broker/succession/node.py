@@ -12,7 +12,7 @@ from oncelog.broker.storage.shared.followed import FollowedEnds
 from oncelog.broker.storage.shared.lease import HeldLease, LeaseKeeper
 from oncelog.broker.storage.shared.statements import Fenced
 from oncelog.broker.storage.shared.store import SharedLogStore
-from oncelog.broker.storage.shared.tables import NOBODY, NewerTables, SeenNodes, WantLeader
+from oncelog.broker.storage.shared.tables import NO_NODE, NewerTables, SeenNodes, WantLeader
 from oncelog.broker.succession.clients import Clients
 from oncelog.broker.succession.coordinators import maybe_create_coordinators
 from oncelog.broker.succession.process import B, Process, Succession
@@ -161,7 +161,7 @@ class Node(Generic[B]):
 
     def _on_seen(self, broker: B, seen: SeenNodes) -> None:
         term, store = self.term, broker.logs.store
-        if seen.wanted not in (NOBODY, term.terms.node_id) and seen.wanted in term.roster.standing_by:
+        if seen.wanted not in (NO_NODE, term.terms.node_id) and seen.wanted in term.roster.standing_by:
             term.want(seen.wanted)
         if isinstance(store, SharedLogStore):
             store.await_successor(is_there=bool(term.roster.standing_by))
@@ -170,7 +170,7 @@ class Node(Generic[B]):
 
     def _hand_over(self, broker: B) -> Sliced[None]:
         term, lease = self.term, broker.logs.store.lease
-        successor = term.roster.successor if term.wanted == NOBODY else term.wanted
+        successor = term.roster.successor if term.wanted == NO_NODE else term.wanted
         if isinstance(lease, LeaseKeeper):
             lease.successor = successor
         self._log.info(
@@ -180,13 +180,13 @@ class Node(Generic[B]):
             message=self._why(successor),
         )
         self.standing.unsettle("it has stopped leading")
-        if successor not in (NOBODY, term.wanted):
+        if successor not in (NO_NODE, term.wanted):
             # Nodes that stand by see it before clients ask them for the leader.
             yield first_of(term.statements.once(WantLeader(successor)), term.pause(_NOTICE_MS))
-        yield from self._clients.stop(is_handover=successor != NOBODY)
+        yield from self._clients.stop(is_handover=successor != NO_NODE)
         self._log.info("broker.stopped")
 
     def _why(self, successor: int) -> str:
         if not self._stopping.done:
             return f"an operator wants node {successor} to lead; stands by from now on"
-        return "no node stands by" if successor == NOBODY else f"hands over to node {successor}"
+        return "no node stands by" if successor == NO_NODE else f"hands over to node {successor}"

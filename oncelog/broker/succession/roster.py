@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from oncelog.broker.cluster.nodes import Nodes, OtherNode
 from oncelog.broker.storage.shared.statements import Statements
 from oncelog.broker.storage.shared.tables import (
-    NOBODY,
+    NO_NODE,
     DropNode,
     KeepNode,
     KeptNode,
@@ -34,12 +34,12 @@ _SOON_MS = 20
 
 def standing_by(rows: Iterable[NodeRow]) -> dict[int, int]:
     """Return the nodes among these that can lead at once, with the round up to which each has followed."""
-    return {row.node_id: row.followed for row in rows if row.followed != NOBODY and not row.is_over}
+    return {row.node_id: row.followed for row in rows if row.followed != NO_NODE and not row.is_over}
 
 
 def best_successor(standing_by: Mapping[int, int]) -> int:
-    """Return the node that has followed furthest; `NOBODY` if there is none."""
-    return max(standing_by, key=lambda node_id: (standing_by[node_id], -node_id), default=NOBODY)
+    """Return the node that has followed furthest; `NO_NODE` if there is none."""
+    return max(standing_by, key=lambda node_id: (standing_by[node_id], -node_id), default=NO_NODE)
 
 
 class NodeIdTaken(OSError):
@@ -62,7 +62,7 @@ class Roster:
         self._is_over = False
         self._is_due = self._is_keeping = False
         self.nodes = Nodes(node_id)
-        self.seen = SeenNodes((), 0, NOBODY)
+        self.seen = SeenNodes((), 0, NO_NODE)
         self._seen_at_ms = clock.monotonic_ms()
         self._on_seen: Callable[[SeenNodes], None] = lambda _: None
         self._unseen: list[Completion[None]] = []
@@ -194,7 +194,7 @@ class Roster:
 
     @property
     def successor(self) -> int:
-        """The node to hand over to; `NOBODY` if none stands by."""
+        """The node to hand over to; `NO_NODE` if none stands by."""
         return best_successor(self.standing_by)
 
     def end(self) -> Completion[None]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic
 
-from oncelog.broker.storage.shared.tables import NOBODY
+from oncelog.broker.storage.shared.tables import NO_NODE
 from oncelog.broker.succession.clients import Clients
 from oncelog.broker.succession.follower import FellBehind, MetadataFollower
 from oncelog.broker.succession.process import B, Process
@@ -61,7 +61,7 @@ class Standby(Generic[B]):
 
     def _name_leader(self) -> None:
         term = self._term
-        self._clients.name_leader(term.leader_node_id if term.leader_seen.is_known else NOBODY)
+        self._clients.name_leader(term.leader_node_id if term.leader_seen.is_known else NO_NODE)
 
     def stop_following(self) -> None:
         serving, self._serving = self._serving, None
@@ -104,7 +104,7 @@ class Standby(Generic[B]):
                 yield term.pause(_FOLLOW_MS)
                 yield from follower.follow()
         finally:
-            term.roster.follow(NOBODY)
+            term.roster.follow(NO_NODE)
 
     def step_aside(self) -> Sliced[None]:
         """Name this node as the leader in waiting answers: it leads now, and another broker has its clients."""

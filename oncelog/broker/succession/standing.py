@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oncelog.broker.storage.shared.lease import Free
-from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeRow
+from oncelog.broker.storage.shared.tables import NO_NODE, Lease, NodeRow
 from oncelog.broker.succession.roster import Roster
 from oncelog.broker.turns.ports import Clock
 
@@ -45,7 +45,7 @@ class Standing:
         self._takeover_count = 0
         self._reason = ""
         """Why it could take the lease."""
-        self._metadata_end_at: Callable[[int], int] = lambda _: NOBODY
+        self._metadata_end_at: Callable[[int], int] = lambda _: NO_NODE
         self._begun_at_ms = self._followed_at_ms = clock.monotonic_ms()
         self._followed = 0
         self._unsettled: str | None = "it does not know the leader yet"
@@ -118,8 +118,8 @@ class Standing:
 
     def _other(self, roster: Roster, row: NodeRow) -> Other:
         silent_ms = roster.silent_ms(row)
-        if row.followed == NOBODY:
-            return Other(row.node_id, silent_ms, NOBODY, NOBODY)
+        if row.followed == NO_NODE:
+            return Other(row.node_id, silent_ms, NO_NODE, NO_NODE)
         rounds_behind = max(0, roster.seen.newest - row.followed)
         return Other(row.node_id, silent_ms, rounds_behind, self._metadata_end_at(row.followed))
 
@@ -139,7 +139,7 @@ def why_free(before: Lease, free: Free, node_id: int) -> str:
     the database may have been set."""
     if not before.owner:
         return "no broker has led before"
-    is_of_this_node = before.node_id == node_id != NOBODY
+    is_of_this_node = before.node_id == node_id != NO_NODE
     who = "an earlier start of this node" if is_of_this_node else _name_of(before)
     if free is Free.GIVEN_BACK:
         return f"{who} has {'handed over to this one' if before.successor == node_id else 'given the lease back'}"
@@ -151,7 +151,7 @@ def why_free(before: Lease, free: Free, node_id: int) -> str:
 
 
 def _name_of(lease: Lease) -> str:
-    return f"the broker {lease.owner}" if lease.node_id == NOBODY else f"node {lease.node_id}"
+    return f"the broker {lease.owner}" if lease.node_id == NO_NODE else f"node {lease.node_id}"
 
 
 def _seconds(ms: float) -> str:

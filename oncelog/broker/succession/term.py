@@ -13,7 +13,7 @@ from oncelog.broker.config.settings import BrokerConfig, SettingsError, StartErr
 from oncelog.broker.storage.shared.lease import Free, HeldLease, LeaseTerms, keep_lease, take_lease
 from oncelog.broker.storage.shared.outage import OutageListener
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
-from oncelog.broker.storage.shared.tables import NOBODY, Lease, TakenLease
+from oncelog.broker.storage.shared.tables import NO_NODE, Lease, TakenLease
 from oncelog.broker.succession.leader_seen import LeaderSeen
 from oncelog.broker.succession.roster import NodeIdTaken, Roster
 from oncelog.broker.system.ending import EndingScheduler
@@ -52,7 +52,7 @@ class Term:
         self.slices = Slices(self._scheduler)
         self.terms = terms
         self.leader_epoch = -1
-        self.leader_node_id = NOBODY
+        self.leader_node_id = NO_NODE
         """The id of the node that leads, or that led before this one."""
         self.leader_seen = LeaderSeen(system.clock, self._scheduler)
         self.seen: Lease
@@ -67,7 +67,7 @@ class Term:
         """Whether it has begun to lead: before that a failure ends only this attempt."""
         self.is_lost = False
         self.lost_reason = ""
-        self.wanted = NOBODY
+        self.wanted = NO_NODE
         self._wait_log = WaitLog(log)
         self.tables: Any = None
         self.statements: Statements
@@ -98,7 +98,7 @@ class Term:
 
         def on_seen(seen: Lease, asked_at_ms: MonotonicMs) -> None:
             self._wait_log(seen)
-            is_other = seen.node_id not in (NOBODY, self.terms.node_id)
+            is_other = seen.node_id not in (NO_NODE, self.terms.node_id)
             if is_other:
                 self.seen = seen
             if is_other and seen.epoch != self.leader_epoch:

@@ -139,5 +139,5 @@ def explained(schema: str) -> Iterator[None]:
     except LeaseHeld as error:
         fail(f"cannot use {place}: {error}; stop it, or name another one with --schema.", EXIT_NOT_READ)
     except OSError as error:
-        told = trouble(error) if error.errno is not None else f"{place}: {str(error).removeprefix('PostgreSQL: ')}"
-        fail(f"{told}.", EXIT_NOT_READ)
+        found = trouble(error) if error.errno is not None else f"{place}: {str(error).removeprefix('PostgreSQL: ')}"
+        fail(f"{found}.", EXIT_NOT_READ)

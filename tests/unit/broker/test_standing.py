@@ -9,7 +9,7 @@ from oncelog.broker.observability.catalogue import OF_NODES
 from oncelog.broker.storage.shared.followed import FollowedEnds
 from oncelog.broker.storage.shared.lease import Free
 from oncelog.broker.storage.shared.statements import Statements
-from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeRow, SeenNodes
+from oncelog.broker.storage.shared.tables import NO_NODE, Lease, NodeRow, SeenNodes
 from oncelog.broker.succession.roster import Roster
 from oncelog.broker.succession.standing import Leading, Other, Standing, why_free
 from tests.fakes.database import Database
@@ -28,7 +28,7 @@ class Scene:
         statements = Statements(FakeTables(Database(), self.time, self.time, Random(1)), self.time, self.time)
         self.roster = Roster(statements, self.time, self.time, 1, "one", 10_000)
         self.roster.nodes.others = [OtherNode(2, {})]
-        self.roster.seen = SeenNodes((), 9, NOBODY)
+        self.roster.seen = SeenNodes((), 9, NO_NODE)
         self.standing = Standing(self.time, 1)
 
 
@@ -99,11 +99,11 @@ def test_a_leader_knows_how_far_each_other_node_at_work_is() -> None:
         NodeRow(5, "five", (), left_ms=9_900),
         NodeRow(6, "six", (), followed=9, is_over=True, left_ms=-1),
     )
-    scene.roster._take(SeenNodes(rows, 9, NOBODY))
+    scene.roster._take(SeenNodes(rows, 9, NO_NODE))
     assert scene.standing.leading is None
     scene.standing.lead(scene.roster, 4, OTHERS, Free.OVER, ends.at)
     scene.time.advance(100)
-    others = [Other(2, 1_600, 2, 10), Other(3, 100, 0, 12), Other(4, 100, 7, -1), Other(5, 200, NOBODY, NOBODY)]
+    others = [Other(2, 1_600, 2, 10), Other(3, 100, 0, 12), Other(4, 100, 7, -1), Other(5, 200, NO_NODE, NO_NODE)]
     assert scene.standing.leading == Leading(100, "node 2 has not renewed its lease in time", others)
     scene.standing.unsettle("it has stopped leading")
     assert scene.standing.leading is None
@@ -128,7 +128,7 @@ REASONS: dict[str, tuple[Lease, Free, str]] = {
     "its own": (OWN, Free.UNATTENDED, "an earlier start of this node has ended without giving the lease back"),
     "its own, over": (OWN, Free.OVER, "an earlier start of this node has ended without giving the lease back"),
     "its own, given back": (OWN, Free.GIVEN_BACK, "an earlier start of this node has given the lease back"),
-    "no node": (OTHERS._replace(node_id=NOBODY), Free.OVER, "the broker other has not renewed its lease in time"),
+    "no node": (OTHERS._replace(node_id=NO_NODE), Free.OVER, "the broker other has not renewed its lease in time"),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from oncelog.broker.storage.shared.tables import NOBODY, Lease, NodeAddress, NodeRow, SeenNodes
+from oncelog.broker.storage.shared.tables import NO_NODE, Lease, NodeAddress, NodeRow, SeenNodes
 from oncelog.cli import main
 from oncelog.tools import nodes
 from oncelog.tools.nodes import CannotStepDown, Cluster, hint_of, status_of, successor_for
@@ -23,7 +23,7 @@ HELD = Lease(3, "one", 0, 9_500.0, is_attended=True, node_id=1, held_ms=61_000.0
 
 
 def cluster(*rows: NodeRow, lease: Lease = HELD, newest: int = 9) -> Cluster:
-    return Cluster(lease, SeenNodes(rows, newest, NOBODY))
+    return Cluster(lease, SeenNodes(rows, newest, NO_NODE))
 
 
 def test_each_row_says_what_its_node_does_and_how_far_behind_it_is() -> None:
@@ -64,7 +64,7 @@ def test_the_leader_and_each_that_stands_by_can_be_asked(to: int) -> None:
 
 REFUSALS: dict[str, tuple[Cluster, int | None, str]] = {
     "no leader": (cluster(STANDS_BY, lease=HELD._replace(left_ms=0)), None, "takes over by itself"),
-    "no node leads": (cluster(STANDS_BY, lease=HELD._replace(node_id=NOBODY)), None, "stop it instead"),
+    "no node leads": (cluster(STANDS_BY, lease=HELD._replace(node_id=NO_NODE)), None, "stop it instead"),
     "no standby": (cluster(LEADS, STARTS, GONE), None, "oncelog serve --storage DSN --node-id NUMBER"),
     "unknown": (cluster(LEADS, STANDS_BY), 7, "there is no node 7; known ids: 1, 2"),
     "gone": (cluster(LEADS, STANDS_BY, GONE), 5, "start it again"),

@@ -14,7 +14,7 @@ from oncelog.broker.storage.shared.lease import Free, LeaseKeeper, LeaseTerms, e
 from oncelog.broker.storage.shared.statements import Fenced, Moved, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
     LOST_EPOCHS,
-    NOBODY,
+    NO_NODE,
     AppendRound,
     KeepPlace,
     Lease,
@@ -43,7 +43,7 @@ class Candidate:
         database: Database,
         time: VirtualTime,
         owner: str,
-        node_id: int = NOBODY,
+        node_id: int = NO_NODE,
         tables: FakeTables | None = None,
         random: Callable[[], float] = lambda: 0.5,
     ) -> None:

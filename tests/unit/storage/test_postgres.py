@@ -11,7 +11,7 @@ import pytest
 from oncelog.broker.storage.shared.statements import Fenced, RoundsLost, Statements
 from oncelog.broker.storage.shared.tables import (
     LOST_EPOCHS,
-    NOBODY,
+    NO_NODE,
     AppendRound,
     Attendance,
     AttendLease,
@@ -130,17 +130,17 @@ async def test_a_node_is_known_at_its_address_from_before_it_ends_until_it_liste
             return owner, addresses, followed, is_over
 
         await _of(statements.ask(KeepNode(NodeRow(2, "first", ()), 10_000)))
-        assert await seen() == ("first", (), NOBODY, False)
+        assert await seen() == ("first", (), NO_NODE, False)
         await _of(statements.ask(KeepNode(NodeRow(2, "first", (address,), 7), 10_000)))
         assert await seen() == ("first", (address,), 7, False)
         await _of(statements.ask(DropNode(2, "another")))
         assert await seen() == ("first", (address,), 7, False)
         await _of(statements.ask(DropNode(2, "first")))
-        assert await seen() == ("first", (address,), NOBODY, True)
+        assert await seen() == ("first", (address,), NO_NODE, True)
         await _of(statements.ask(KeepNode(NodeRow(2, "second", ()), 10_000)))
-        assert await seen() == ("second", (address,), NOBODY, False)
+        assert await seen() == ("second", (address,), NO_NODE, False)
         await _of(statements.ask(KeepNode(NodeRow(2, "second", (address._replace(host="there"),)), 10_000)))
-        assert await seen() == ("second", (address._replace(host="there"),), NOBODY, False)
+        assert await seen() == ("second", (address._replace(host="there"),), NO_NODE, False)
 
 
 async def test_a_take_over_ends_the_append_in_flight() -> None:

@@ -31,7 +31,7 @@ from oncelog.broker.storage.shared.statements import Fenced, Moved, RoundsLost, 
 from oncelog.broker.storage.shared.tables import (
     LOST_EPOCHS,
     LOST_EPOCHS_SPREAD,
-    NOBODY,
+    NO_NODE,
     Attendance,
     AttendLease,
     GiveBackLease,
@@ -93,7 +93,7 @@ class LeaseTerms:
     """Owner and others must agree on both times."""
     unattended_ms: int = _UNATTENDED_MS
     """How long a lease has had no connection of its owner when it is free."""
-    node_id: int = NOBODY
+    node_id: int = NO_NODE
     """The id of this node. It is unique, so a lease of the same id belongs to an earlier start."""
     random: Callable[[], float] = _undrawn
     """A number in [0, 1), another one each time, for `epoch_jump`."""
@@ -138,14 +138,14 @@ class LeaseWatch:
             return Free.OVER
         if seen.is_attended:
             return None
-        if seen.node_id == self._terms.node_id != NOBODY:
+        if seen.node_id == self._terms.node_id != NO_NODE:
             return Free.UNATTENDED
         if self._unattended_since is None:
             self._unattended_since = answered_at_ms
         return Free.UNATTENDED if asked_at_ms - self._unattended_since >= self._terms.unattended_ms else None
 
     def _is_ours_to_take(self, seen: Lease, asked_at_ms: MonotonicMs) -> bool:
-        if seen.successor in (NOBODY, self._terms.node_id):
+        if seen.successor in (NO_NODE, self._terms.node_id):
             return True
         if self._given_back_since is None:
             self._given_back_since = asked_at_ms
@@ -181,7 +181,7 @@ def take_lease(
                 on_taken(seen, free)
                 return taken
         on_seen(seen, asked_at_ms)
-        yield pause(scheduler, _LOOK_MS if seen.wanted == NOBODY else _LOOK_SOON_MS)
+        yield pause(scheduler, _LOOK_MS if seen.wanted == NO_NODE else _LOOK_SOON_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class LeaseKeeper:
         self._lost: OSError | None = None
         self._is_over = False
         self._confirmed: Completion[None] = Completion()
-        self.successor = NOBODY
+        self.successor = NO_NODE
         """The node to which it is given back."""
         scheduler.call_soon(self._renew_in_turn)  # how long it is ours is known from its answer on
         scheduler.call_soon(self._attend)

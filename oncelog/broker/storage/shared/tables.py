@@ -26,7 +26,7 @@ from oncelog.broker.turns.completion import Completion
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-NOBODY = -1
+NO_NODE = -1
 """Stands for no node, in the place of a node id."""
 LARGEST_BYTES = 32 * 1024 * 1024
 """The limit of key, value and headers of an outbox's row: as in the relay (`oncelog outbox`) and oncelog.produce."""
@@ -158,13 +158,13 @@ class Lease(NamedTuple):
     """The time until it is over, by the clock of the database; not above 0 once it is, or was given back."""
     is_attended: bool
     """Whether a connection of the owner is open."""
-    node_id: int = NOBODY
+    node_id: int = NO_NODE
     """The node id of the owner."""
-    successor: int = NOBODY
+    successor: int = NO_NODE
     """The node to which it was given back."""
     held_ms: float = 0
     """The time since it was taken."""
-    wanted: int = NOBODY
+    wanted: int = NO_NODE
     """The node to which it will soon be given."""
 
 
@@ -197,7 +197,7 @@ class SeenNodes(NamedTuple):
     newest: int
     """The number of the newest round."""
     wanted: int
-    """The node that an operator wants to lead; `NOBODY` if none."""
+    """The node that an operator wants to lead; `NO_NODE` if none."""
 
 
 class Attendance(Enum):
@@ -274,7 +274,7 @@ class TakeLease(Statement[TakenLease | None]):
     lease_ms: int
     jump: int
     """A distance as `epoch_jump` draws it, another one each time."""
-    node_id: int = NOBODY
+    node_id: int = NO_NODE
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ class GiveBackLease(Statement[bool]):
     """Release the lease; `successor` may take it first."""
 
     epoch: int
-    successor: int = NOBODY
+    successor: int = NO_NODE
 
 
 @dataclass(frozen=True)

@@ -155,21 +155,21 @@ def _chunks_of(source: Source, log: PartitionLog, writer: ChunkWriter) -> Iterat
     for segment in segments:
         if segment.next_offset == segment.base_offset:
             continue  # what comes would be in it
-        told = _ChunkSegment(
+        whole = _ChunkSegment(
             segment.base_offset, segment.first_timestamp, _open_at(source, segment), segment.transaction_index
         )
-        piece, crc = MemorySegment(segment.base_offset, told.open_producers, _NEVER), 0
+        piece, crc = MemorySegment(segment.base_offset, whole.open_producers, _NEVER), 0
         for header, batch in iterate_batches(segments, segment.base_offset, segment.next_offset):
             if piece.size_bytes and piece.size_bytes + len(batch) > CHUNK_BYTES:
-                yield from writer.split(key, told, piece, piece.next_offset)
-                piece = MemorySegment(piece.next_offset, told.open_producers, _NEVER)
+                yield from writer.split(key, whole, piece, piece.next_offset)
+                piece = MemorySegment(piece.next_offset, whole.open_producers, _NEVER)
             crc = crc32c(batch, crc)
             piece.append(bytes(batch), header.next_offset, header.max_timestamp if header.record_count else -1)
         if crc != segment.crc:
             raise CannotImport(
                 f"{segment.path(LOG_SUFFIX)} has the wrong checksum; `oncelog log verify` shows what is lost"
             )
-        yield from writer.split(key, told, piece, segment.next_offset)
+        yield from writer.split(key, whole, piece, segment.next_offset)
 
 
 def _open_at(source: Source, segment: Segment) -> frozenset[int]:
