@@ -104,6 +104,12 @@ def no_notes_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def runs_of_pytest_in_tests_keep_files_below(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """They would delete those of earlier runs otherwise."""
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(tmp_path_factory.mktemp("inner"))
+
+
+@pytest.fixture(scope="session", autouse=True)
 def no_server_left() -> Iterator[None]:
     yield
     from tests.support.postgres.server import stop_shared
