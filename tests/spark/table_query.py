@@ -63,7 +63,8 @@ class TableQuery:
             (self.checkpoint / "commits" / name).unlink()
 
     def check(self) -> None:
-        assert [values(self._daemon, self._topic), *self._tables()] == [expected()] * (1 + len(self._tables()))
+        found = [values(self._daemon, self._topic), *self._tables()]
+        assert found == [expected()] * len(found)
 
 
 def outlast_a_death(query: TableQuery, death: Death) -> None:

@@ -69,14 +69,14 @@ def query(spark: Any, daemon: Daemon, tmp_path: Path, options: IcebergOptions) -
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("death", POINTS, ids=repr)
 def test_a_driver_that_dies_at_any_step_leaves_each_batch_once(query: TableQuery, death: Death) -> None:
     """Files of the dead driver are in no snapshot."""
     outlast_a_death(query, death)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("point", POINTS, ids=repr)
 def test_of_two_drivers_each_batch_comes_once(query: TableQuery, point: Death) -> None:
     outlast_a_second_driver(query, point)
