@@ -7,7 +7,6 @@ shows is looked for in every life before the one that does.
 
 import json
 from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
 from pathlib import Path
 
 from rich.progress import track
@@ -36,13 +35,13 @@ def seed_of(world: str, place: int) -> tuple[str, int | None]:
 
 
 def main() -> None:
-    plants = [pair for world, bed in BEDS.items() for pair in zip(repeat(world), range(len(bed.plants)), strict=False)]
+    plants = [(world, place) for world, bed in BEDS.items() for place in range(len(bed.plants))]
     with ProcessPoolExecutor(core_count()) as processes:
         found = dict(track(processes.map(seed_of, *zip(*plants, strict=True)), "plants", total=len(plants)))
-    for name in (name for name, seed in found.items() if seed is None):
-        print(f"{name}: shown by none of its seeds")
-    late = LATE_SEEDS | {name: seed for name, seed in found.items() if seed is not None}
-    late = {name: seed for name, seed in sorted(late.items()) if seed}
+    for name, seed in found.items():
+        if seed is None:
+            print(f"{name}: shown by none of its seeds")
+    late = {name: seed for name, seed in sorted((LATE_SEEDS | found).items()) if seed}
     Path(__file__).with_suffix(".json").write_text(json.dumps(late, indent=2) + "\n")
 
 
