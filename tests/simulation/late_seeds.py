@@ -13,7 +13,7 @@ from rich.progress import track
 
 from tests.simulation.log_faults import LATE_SEEDS, planted, seeds_for
 from tests.simulation.pair_faults import FOUND_BY
-from tests.simulation.test_plants import BEDS, CAUGHT
+from tests.simulation.test_plants import BEDS
 from tests.support.cores import core_count
 
 
@@ -25,7 +25,7 @@ def seed_of(world: str, place: int) -> tuple[str, int | None]:
         for seed in seeds_for(world, plant, bed.seed_count):
             try:
                 bed.live(seed)
-            except CAUGHT as caught:
+            except bed.caught as caught:
                 if not str(caught).startswith(FOUND_BY.get(plant, "")):
                     continue
                 return f"{world}-{plant.__name__}", seed

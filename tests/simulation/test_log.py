@@ -8,7 +8,6 @@ from oncelog.testing.memory_disk import MemoryDisk
 from tests.fakes import backup
 from tests.simulation.__main__ import COPY_CHANCE
 from tests.simulation.log_auditor import AuditError
-from tests.simulation.log_faults import RUIN_PLANTS, Plant, planted, seeds_for
 from tests.simulation.log_mixes import BACKUPS, FRAMES
 from tests.simulation.log_world import LogWorld
 
@@ -74,11 +73,3 @@ def test_a_seed_leaves_the_same_bytes_again_and_no_two_runs_one_name() -> None:
     copies = [first, first.kill(), first.kill(), first.crash(Random(0))]
     names = [disk.notes.new_name() for disk in (*copies, *copies)]
     assert len({*names, *first.notes.notes}) == len(names) + len(first.notes.notes)
-
-
-@pytest.mark.parametrize("plant", RUIN_PLANTS, ids=lambda plant: plant.__name__)
-@pytest.mark.interpreted
-def test_silence_is_caught_within_two_hundred_seeds(plant: Plant) -> None:
-    with planted(plant), pytest.raises(AuditError):
-        for seed in seeds_for("log-ruins", plant, 200):
-            LogWorld(seed, ruin_chance=1).run(STEPS)

@@ -50,6 +50,7 @@ class Bed(NamedTuple):
     seed_count: int
     every: int
     """One in this many of its plants is caught in each run; the others are slow."""
+    caught: tuple[type[Exception], ...] = CAUGHT
 
 
 BEDS = {
@@ -59,6 +60,9 @@ BEDS = {
     "lease": Bed(lease_faults.PLANTS, lambda seed: LeaseWorld(seed).run(LEASE_MS), 400, 1),
     "log-copies": Bed(
         log_faults.COPY_PLANTS, lambda seed: LogWorld(seed, copy_chance=COPY_CHANCE).run(LOG_STEPS), 200, 1
+    ),
+    "log-ruins": Bed(
+        log_faults.RUIN_PLANTS, lambda seed: LogWorld(seed, ruin_chance=1).run(LOG_STEPS), 200, 1, (AuditError,)
     ),
     "log": Bed(log_faults.PLANTS, lambda seed: LogWorld(seed).run(LOG_STEPS), 200, 4),
     "outbox": Bed(outbox_faults.PLANTS, lambda seed: OutboxWorld(seed).run(), 30, 3),
@@ -83,7 +87,7 @@ def _all_plants() -> Iterator[Any]:
 @pytest.mark.interpreted
 def test_a_planted_fault_is_caught(world: str, plant: Plant) -> None:
     bed = BEDS[world]
-    with planted(plant), pytest.raises(CAUGHT) as caught:
+    with planted(plant), pytest.raises(bed.caught) as caught:
         for seed in seeds_for(world, plant, bed.seed_count):
             bed.live(seed)
     assert str(caught.value).startswith(pair_faults.FOUND_BY.get(plant, ""))
