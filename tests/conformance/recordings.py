@@ -30,6 +30,7 @@ from tests.conformance.transcripts import (
     cluster_transcript,
     consumer_group_transcript,
     data_transcript,
+    feature_levels_transcript,
     first_metadata_transcript,
     frames_transcript,
     group_endings_transcript,
@@ -166,6 +167,7 @@ def _all() -> Sequence[Recording]:
     first, tokens, remains = first_metadata_transcript, tokens_transcript, id_remains_transcript
     setting_names = setting_names_transcript
     file_of_kafka = {"settings": setting_names.LINES, "broker": _started_with_a_file}
+    levels = feature_levels_transcript
     return (
         _of("admin", "admin", admin_topics_transcript),
         _of("appends by version", "append_version", append_versions_transcript, features=_TRANSACTIONS_2),
@@ -236,6 +238,17 @@ def _all() -> Sequence[Recording]:
         _of("groups", "group", group_transcript),
         _of("leader epochs", "leader_epoch", leader_epoch_transcript, broker=OurLives, connected=KafkaLives),
         _of("produce", "produce", produce_transcript, ours_alone=_VALIDATING),
+        _held(
+            "feature levels",
+            "feature_levels",
+            levels.conversation,
+            levels.DIFFERENCES,
+            section="levels",
+            static_quorum=True,
+        ),
+        _held(
+            "protocols at the start", "feature_levels", levels.at_start, settings=levels.AT_START, section="at start"
+        ),
         _of("frames", "frames", frames_transcript, ours_alone=_VALIDATING, is_long=True),
         _of(
             "retention",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
+ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 SHARE_VERSION = "share.version"
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
@@ -26,12 +27,19 @@ _TABLE = (
     # A single level: records and requests are those of Kafka 4.3.
     Feature("metadata.version", 30, 30),
     Feature("transaction.version", 0, 2, "oncelog.feature.transaction.version"),
+    # One replica has no others: what the level switches here is the one value of min.insync.replicas (KIP-966).
+    Feature(ELIGIBLE_LEADER_REPLICAS_VERSION, 0, 1),
     Feature("group.version", 0, 1),
     Feature(SHARE_VERSION, 0, 1),
     Feature("streams.version", 0, 1),
 )
 
 FEATURES = {feature.name: feature for feature in _TABLE}
+
+
+def is_on(levels: Mapping[str, int], name: str) -> bool:
+    """Whether a feature that is either off (0) or on (1) is finalized as on."""
+    return levels.get(name, 0) >= 1
 
 
 def first_levels(setting: Callable[[str], int]) -> Mapping[str, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
+from oncelog.broker.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, is_on
 from oncelog.broker.cluster.metadata_log import ClusterState, ResourceType
 from oncelog.broker.cluster.topic_rules import check_topic_name
 from oncelog.broker.config.broker_keys import BROKER_KEYS
@@ -226,6 +227,7 @@ class _BrokerConfig:
                 another="Unexpected broker id, expected {node_id}, but received {name}",
             )
         self._config = config
+        self._has_one_value = is_on(state.features, ELIGIBLE_LEADER_REPLICAS_VERSION)
         # Also for "+1", which Kafka would store under that name and never read.
         self.name = str(node_id) if name else ""
         self.own = state.config(ResourceType.BROKER, self.name)
@@ -235,11 +237,14 @@ class _BrokerConfig:
         replicas (KIP-966)."""
         if change.name != OF_THE_CLUSTER:
             return
-        if self.name:
-            text = f"Broker-level {OF_THE_CLUSTER} cannot be altered while ELR is enabled."
-            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
-        if change.operation is Operation.DELETE:
+        self._refuse_value_of_one_broker()
+        if change.operation is Operation.DELETE and self._has_one_value:
             text = f"Cluster-level {OF_THE_CLUSTER} cannot be removed while ELR is enabled."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
+
+    def _refuse_value_of_one_broker(self) -> None:
+        if self.name and self._has_one_value:
+            text = f"Broker-level {OF_THE_CLUSTER} cannot be altered while ELR is enabled."
             raise KafkaError(ErrorCode.INVALID_CONFIG, text)
 
     def list_to_change(self, change: ConfigChange) -> str:
@@ -251,6 +256,8 @@ class _BrokerConfig:
 
     def check(self, config: Mapping[str, str], changed: Sequence[str]) -> None:
         refuse = ErrorCode.INVALID_REQUEST
+        if OF_THE_CLUSTER in changed:
+            self._refuse_value_of_one_broker()
         _refuse_any(
             [name for name in changed if not may_change_while_running(name)], "Cannot update these configs dynamically"
         )

@@ -8,6 +8,12 @@ from oncelog.broker.config.config_key import INT32_MAX, ConfigKey, ConfigType
 _BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
 _INT, _LONG = ConfigType.INT, ConfigType.LONG
 
+
+def _parse_protocols(text: str) -> None:
+    if "classic" not in (item.strip() for item in text.split(",")):
+        raise ValueError("Disabling the 'classic' protocol is not supported.")
+
+
 COORDINATOR_KEYS = (
     # Idempotent and transactional producers.
     ConfigKey(
@@ -47,6 +53,14 @@ COORDINATOR_KEYS = (
         "transactional.id.expiration.ms", _INT, "604800000", "An idle transactional id expires after this time.", 1
     ),
     # Groups.
+    ConfigKey(
+        "group.coordinator.rebalance.protocols",
+        _LIST,
+        "classic,consumer,streams",
+        "Which protocols of groups are served; features (group.version, streams.version) may switch them off, too.",
+        choices=("consumer", "classic", "share", "streams"),
+        parse=_parse_protocols,
+    ),
     ConfigKey("group.initial.rebalance.delay.ms", _INT, "0", "How long an empty group waits for more members."),
     ConfigKey("group.max.session.timeout.ms", _INT, "1800000", "The longest session timeout of a member."),
     ConfigKey("group.min.session.timeout.ms", _INT, "6000", "The shortest session timeout of a member."),

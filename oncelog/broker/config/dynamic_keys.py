@@ -130,7 +130,7 @@ _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
 _LISTENERS_OF_ALL_BROKERS = frozenset(("max.connections", "max.connection.creation.rate", "num.network.threads"))
 _JAAS = ".sasl.jaas.config"
 OF_THE_CLUSTER = "min.insync.replicas"
-"""The setting with one value for all brokers, always set: as in Kafka with eligible leader replicas (KIP-966)."""
+"""The setting with one value for all brokers, always set, while eligible leader replicas are on (KIP-966)."""
 JAVA_CLASS = "ssl.engine.factory.class"
 
 

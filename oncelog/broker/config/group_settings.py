@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
+from oncelog.broker.cluster.features import is_on
 from oncelog.broker.cluster.metadata_log import MetadataLog, ResourceType
 from oncelog.broker.config.group_config import group_config_text, group_config_value
 from oncelog.broker.config.live import LiveConfig
@@ -16,6 +17,10 @@ from oncelog.broker.config.settings import BrokerConfig
 
 GROUP_VERSION = "group.version"
 STREAMS_VERSION = "streams.version"
+PROTOCOLS = "group.coordinator.rebalance.protocols"
+_PROTOCOL_OF = {GROUP_VERSION: "consumer", STREAMS_VERSION: "streams"}
+"""The protocol that the setting, which does not change while a broker runs, must name besides the feature being on. As
+in Kafka, share groups depend on their feature alone."""
 
 
 class MigrationPolicy(Enum):
@@ -90,13 +95,15 @@ class GroupSettings(Generic[ConfigT]):
         self._metadata = metadata
         self._parse = parse
         self._feature = feature
+        protocols = live_config.current.get_list(PROTOCOLS)
+        self._is_disabled = feature in _PROTOCOL_OF and _PROTOCOL_OF[feature] not in protocols
         self._known: dict[str, ConfigT] = {}
         """The parsed settings by group; under no name those of groups without settings of their own."""
         live_config.watch(lambda *_: self._known.clear())
 
     @property
     def is_enabled(self) -> bool:
-        return self._metadata.state.features.get(self._feature, 0) >= 1
+        return not self._is_disabled and is_on(self._metadata.state.features, self._feature)
 
     def of(self, group_id: str) -> ConfigT:
         own = self._metadata.state.configs.get((ResourceType.GROUP, group_id), {})

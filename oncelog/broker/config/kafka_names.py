@@ -101,12 +101,6 @@ UNNEEDED_GROUPS = (
         is_fixed=True,
     ),
     UnneededGroup(
-        "Protocols of groups",
-        "all are served; features (group.version, share.version, streams.version) switch them off",
-        (("group.coordinator.rebalance.protocols", _LIST, "classic,consumer,streams"),),
-        is_fixed=True,
-    ),
-    UnneededGroup(
         "Internal topics",
         "their records are written uncompressed",
         (
@@ -406,7 +400,6 @@ _MAXIMA = {
     "sasl.oauthbearer.assertion.claim.nbf.seconds": 3_600,
 }
 _CHOICES = {
-    "group.coordinator.rebalance.protocols": ("consumer", "classic", "share", "streams"),
     _ALGORITHM: ("ES256", "RS256"),
     "process.roles": ("broker", "controller"),
     "security.inter.broker.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),

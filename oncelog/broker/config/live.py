@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
+from oncelog.broker.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, is_on
 from oncelog.broker.cluster.metadata_log import MetadataLog, ResourceType
 from oncelog.broker.config.dynamic_keys import OF_THE_CLUSTER, is_security
 from oncelog.broker.config.settings import BrokerConfig, ConfigError
@@ -89,8 +90,20 @@ class LiveConfig:
 
     def of_all_brokers(self) -> dict[str, str]:
         """Return what is set for all brokers, by hand or from the start on."""
-        start = {OF_THE_CLUSTER: self._started_with.get_str(OF_THE_CLUSTER)}
-        return start | dict(self._metadata.state.config(ResourceType.BROKER, ""))
+        by_hand = dict(self._metadata.state.config(ResourceType.BROKER, ""))
+        if not is_on(self._metadata.state.features, ELIGIBLE_LEADER_REPLICAS_VERSION):
+            return by_hand
+        return {OF_THE_CLUSTER: self._started_with.get_str(OF_THE_CLUSTER)} | by_hand
+
+    def settle_value_of_cluster(self) -> None:
+        """Set by hand what holds for all brokers from the start on, and for no broker anything else: as Kafka does when
+        eligible leader replicas are switched on, and as it has it when they are switched off."""
+        state = self._metadata.state
+        if OF_THE_CLUSTER not in state.config(ResourceType.BROKER, ""):
+            self.change(ResourceType.BROKER, "", {OF_THE_CLUSTER: self._started_with.get_str(OF_THE_CLUSTER)})
+        for (kind, name), config in list(state.configs.items()):
+            if kind == ResourceType.BROKER and name and OF_THE_CLUSTER in config:
+                self.change(kind, name, {OF_THE_CLUSTER: None})
 
     def _resolved(self, changes: Mapping[str, Mapping[str, str | None]] = MappingProxyType({})) -> BrokerConfig:
         """Return the settings with these changes, given by the broker's name (empty for all brokers)."""

@@ -4,7 +4,9 @@
   group may change while it is described: each member is as it was in one turn.
 - A member's assignment contains what it owns and what it is about to revoke; the target is what it will own.
 - v1+ includes a member's protocol: 0 classic, 1 consumer (KIP-1099).
-- GROUP_ID_NOT_FOUND also for classic groups; UNSUPPORTED_VERSION while the finalized feature group.version is 0.
+- A classic group is answered with GROUP_ID_NOT_FOUND, as one that does not exist.
+- Each group is answered with UNSUPPORTED_VERSION while the finalized feature group.version is 0, and on a broker whose
+  group.coordinator.rebalance.protocols does not name `consumer`.
 - Authorized operations, if requested and without an error: all of them, unless there is an authorizer (KIP-430).
 """
 

@@ -4,7 +4,8 @@
 - The response is sent once the change is durable; an error has its reason.
 - v0 the broker generates the id of a member that joins without one; v1+ clients generate their own (KIP-1082), and may
   subscribe with a regular expression: INVALID_REGULAR_EXPRESSION.
-- UNSUPPORTED_VERSION while the finalized feature group.version is 0.
+- The answer is UNSUPPORTED_VERSION while the finalized feature group.version is 0, and on a broker whose
+  group.coordinator.rebalance.protocols does not name `consumer`.
 """
 
 from collections.abc import Collection, Mapping

@@ -4,8 +4,9 @@
 - The topology has the partition counts that its internal topics need, once a heartbeat has found all of its topics;
   before that (NotReady) it is as the application described it.
 - A member's assignment contains what it owns without what it is about to revoke; the target is what it will own.
-- GROUP_ID_NOT_FOUND also for groups of other types; UNSUPPORTED_VERSION while the finalized feature streams.version is
-  0.
+- A group of another type is answered with GROUP_ID_NOT_FOUND, as one that does not exist.
+- Each group is answered with UNSUPPORTED_VERSION while the finalized feature streams.version is 0, and on a broker
+  whose group.coordinator.rebalance.protocols does not name `streams`.
 - Authorized operations, if requested and without an error: all of them, unless there is an authorizer (KIP-430).
 """
 

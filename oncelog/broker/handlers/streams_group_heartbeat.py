@@ -7,7 +7,8 @@
 - Missing internal topics are created in the name of the client, which needs Create on each of them or on the cluster.
   The response says that they were missing, and the next heartbeat finds them. Why one could not be created is said at
   once, where Kafka says it in the next response. The quota `controller_mutation_rate` counts their partitions.
-- UNSUPPORTED_VERSION while the finalized feature streams.version is 0.
+- The answer is UNSUPPORTED_VERSION while the finalized feature streams.version is 0, and on a broker whose
+  group.coordinator.rebalance.protocols does not name `streams`.
 
 Left out, as in Kafka 4.3: static members, warm-up tasks, regular expressions for source topics.
 """

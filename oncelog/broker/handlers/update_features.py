@@ -4,10 +4,11 @@
 - The same level again changes nothing and is not an error. A downgrade must be declared (v1+ upgrade_type 2 or 3; v0's
   field is ignored, as in Kafka).
 - v1+ `validate_only` decides and writes nothing. v0 and v1 list each feature in the response.
+- `eligible.leader.replicas.version` (KIP-966) switches whether min.insync.replicas has one value for all brokers.
 - The new levels apply to every request from then on; the epoch in ApiVersions grows. The response is sent once durable.
 """
 
-from oncelog.broker.cluster.features import check_update
+from oncelog.broker.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, check_update
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.turns.completion import Completion
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -40,6 +41,8 @@ def handle(
     }
     if request.validate_only or not changes:
         return response
+    if ELIGIBLE_LEADER_REPLICAS_VERSION in changes:
+        broker.live_config.settle_value_of_cluster()
     return broker.metadata.set_features(changes).map(
         lambda _: response, lambda error: UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
     )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from oncelog.broker.cluster.features import FEATURES
 from oncelog.broker.cluster.metadata_log import CLUSTER_ID_CONFIG, ClusterState, feature_records
 from oncelog.broker.cluster.metadata_records import EPOCHS_A_START, NewPartitions
 from oncelog.broker.cluster.metadata_snapshot import encode_snapshot
@@ -31,8 +32,10 @@ _OWN_PREFIX = "oncelog."
 
 
 def feature_levels(finalized: Mapping[str, int]) -> dict[str, int]:
-    """Return Kafka's levels, except that features which this broker has keep theirs."""
-    return {name: finalized.get(name, level) for name, level in _KAFKAS_LEVELS.items()}
+    """Return Kafka's levels, except that features which this broker has keep theirs, which is the lowest if a data
+    directory from before a feature has none."""
+    lowest = {name: feature.minimum for name, feature in FEATURES.items()}
+    return _KAFKAS_LEVELS | lowest | {name: level for name, level in finalized.items() if name in _KAFKAS_LEVELS}
 
 
 def is_kafkas(name: str) -> bool:

@@ -11,6 +11,7 @@ from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.find_coordinator_request import FindCoordinatorRequest
 from oncelog.protocol.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from oncelog.protocol.generated.offset_delete_request import OffsetDeleteRequest
+from oncelog.protocol.message import read_tag
 from tests.conformance.details.asking import (
     TOPIC,
     Wire,
@@ -100,8 +101,8 @@ def test_detail_05_unknown_tags_are_skipped_and_ours_come_in_order_without_defau
     position = 4 + 2 + 1 + 7 * len(message.api_keys) + 4
     count, position, tags = answer[position], position + 1, []
     for _ in range(count):
-        tags.append(answer[position])
-        position += 2 + answer[position + 1]
+        tag, _, position = read_tag(memoryview(answer), position)
+        tags.append(tag)
     assert (tags, position) == ([0, 1, 2], len(answer))
 
 

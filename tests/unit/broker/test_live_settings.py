@@ -2,6 +2,8 @@
 
 import pytest
 
+from oncelog.broker.cluster import features
+from oncelog.broker.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, FEATURES
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.api_versions_request import ApiVersionsRequest
 from oncelog.protocol.generated.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -195,6 +197,38 @@ def test_a_level_that_was_changed_outlives_every_power_cut_and_moves_the_epoch()
         survivor = broker.crashed(seed)
         assert finalized(survivor)["transaction.version"] == 1
         assert survivor.broker.metadata.state.features_epoch > before
+
+
+def test_a_feature_that_a_metadata_log_from_before_it_lacks_is_off_until_it_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = ELIGIBLE_LEADER_REPLICAS_VERSION
+    with monkeypatch.context() as before:
+        before.setattr(features, "FEATURES", {each: found for each, found in FEATURES.items() if each != name})
+        broker = VirtualBroker()
+    broker = broker.killed()
+    assert name not in finalized(broker)
+    assert change(broker, BROKER_RESOURCE, "1", min_insync_replicas="1") is ErrorCode.NONE
+    assert set_feature(broker, name, 1, upgrade_type=1) is ErrorCode.NONE
+    assert finalized(broker)[name] == 1
+    assert change(broker, BROKER_RESOURCE, "1", min_insync_replicas="1") is ErrorCode.INVALID_CONFIG
+
+
+def test_min_insync_replicas_is_one_value_for_all_brokers_exactly_at_level_one() -> None:
+    """What the level of eligible.leader.replicas.version settles is in the metadata log, and outlives a kill."""
+    name = ELIGIBLE_LEADER_REPLICAS_VERSION
+    broker = VirtualBroker("min.insync.replicas=1")
+    own = {"min_insync_replicas": "1"}
+    for level, upgrade_type, answer in ((0, 2, ErrorCode.NONE), (1, 1, ErrorCode.INVALID_CONFIG)):
+        assert set_feature(broker, name, level, upgrade_type=upgrade_type) is ErrorCode.NONE
+        of_all = described(broker, BROKER_RESOURCE, "")
+        assert of_all["min.insync.replicas"] == "1"
+        broker = broker.killed("min.insync.replicas=2")
+        assert described(broker, BROKER_RESOURCE, "") == of_all
+        assert "min.insync.replicas" not in broker.broker.metadata.state.config(BROKER_RESOURCE, "1")
+        assert change(broker, BROKER_RESOURCE, "1", **own) is answer
+        assert change(broker, BROKER_RESOURCE, "", min_insync_replicas=None) is answer
+        assert change(broker, BROKER_RESOURCE, "", **own) is ErrorCode.NONE
 
 
 def test_a_level_of_zero_is_not_finalized() -> None:

@@ -82,6 +82,9 @@ def test_a_value_that_kafka_refuses_ends_the_start_though_the_setting_has_no_eff
         ("process.roles", "leader", "String must be one of: broker, controller"),
         ("remote.log.metadata.manager.impl.prefix", "", "String must be non-empty"),
         ("sasl.oauthbearer.assertion.claim.exp.seconds", "86401", "Value must be no more than 86400"),
+        ("group.coordinator.rebalance.protocols", "consumer", "Disabling the 'classic' protocol is not supported."),
+        ("group.coordinator.rebalance.protocols", "", "Disabling the 'classic' protocol is not supported."),
+        ("group.coordinator.rebalance.protocols", "classic,raft", "must be one of: consumer, classic, share, streams"),
     ],
 )
 def test_a_value_of_any_type_is_checked_as_kafka_checks_it(name: str, value: str, why: str) -> None:

@@ -132,6 +132,19 @@ def test_a_full_group_takes_no_new_member() -> None:
     assert Consumer(broker, "back", instance_id="i").join() is ErrorCode.NONE
 
 
+@pytest.mark.parametrize(
+    ("protocols", "answer"),
+    [
+        ("classic,streams", ErrorCode.UNSUPPORTED_VERSION),
+        ("consumer, classic", ErrorCode.NONE),
+    ],
+)
+def test_a_broker_serves_consumer_groups_only_if_its_protocols_name_them(protocols: str, answer: ErrorCode) -> None:
+    broker = started(f"group.coordinator.rebalance.protocols={protocols}")
+    assert Consumer(broker).join() is answer
+    assert described(broker).error_code == answer
+
+
 def test_sessions_and_intervals_follow_the_settings() -> None:
     broker = started(
         "group.consumer.min.session.timeout.ms=1000",

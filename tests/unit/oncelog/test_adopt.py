@@ -186,7 +186,7 @@ def test_what_one_node_cannot_have_is_reported_before_anything_is_written(tmp_pa
         "other settings": (2, "kept"),
         "min.insync.replicas": (1, "left"),
         "next producer id": (5000, "kept"),
-        "features": (5, "kept"),
+        "features": (6, "kept"),
         "ACLs": (1, "kept"),
         "replicas of another leader": (1, "kept"),
         "partitions of other nodes": (1, "missing"),

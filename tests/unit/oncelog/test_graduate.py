@@ -15,6 +15,7 @@ from oncelog.broker.system.disk import RealDisk
 from oncelog.cli import main
 from oncelog.protocol.records.batch import iter_batches
 from oncelog.tools.graduate.graduation import Watcher, graduate
+from oncelog.tools.kafka_directory.bootstrap import feature_levels
 from tests.fakes.broker import VirtualBroker
 from tests.support.logs.damage import TOPIC, fill
 from tests.support.logs.data_directories import load, store
@@ -288,3 +289,9 @@ def test_copies_that_do_not_fit_are_refused_before_the_first(
     assert result.exit_code == 2
     assert "which has room for 10 bytes: make room" in result.stderr
     assert not list(tmp_path.glob("kafka*"))
+
+
+def test_a_feature_that_a_directory_from_before_it_lacks_stays_off() -> None:
+    levels = feature_levels({"metadata.version": 30, "group.version": 1, "transaction.version": 2})
+    assert levels["eligible.leader.replicas.version"] == levels["share.version"] == 0
+    assert (levels["metadata.version"], levels["group.version"], levels["transaction.version"]) == (30, 1, 2)

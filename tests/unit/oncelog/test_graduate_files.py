@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oncelog.broker.cluster.features import FEATURES
 from oncelog.broker.cluster.metadata_log import ClusterState, ResourceType, Topic, topic_records
 from oncelog.broker.cluster.metadata_records import Leader, NewPartitions
 from oncelog.broker.cluster.metadata_snapshot import decode_snapshot
@@ -56,7 +57,7 @@ def cluster() -> ClusterState:
     state = ClusterState()
     topic = Topic("orders", TOPIC_ID, 2, {"retention.ms": "-1", "oncelog.of.ours": "1"})
     records = [
-        *(FeatureLevelRecord(name=name, feature_level=1) for name in ("transaction.version", "group.version")),
+        *(FeatureLevelRecord(name=name, feature_level=1) for name in FEATURES if name != "metadata.version"),
         config(ResourceType.BROKER, "", "cluster.id", "of a file of its own"),
         RegisterBrokerRecord(broker_id=7, broker_epoch=3),
         ProducerIdsRecord(broker_id=7, broker_epoch=3, next_producer_id=2000),

@@ -85,6 +85,6 @@ def heartbeat_response(
         )
 
     def refuse(error: KafkaError) -> ResponseT:
-        return response(error_code=error.code, error_message=shortened(error.message))
+        return response(error_code=error.code, error_message=shortened(error.message) or None)
 
     return respond, refuse

@@ -5,7 +5,7 @@ Owns: whether they are served, which member ids are valid, the id of a topic in 
 
 from uuid import UUID
 
-from oncelog.broker.cluster.features import SHARE_VERSION
+from oncelog.broker.cluster.features import SHARE_VERSION, is_on
 from oncelog.broker.cluster.topics import Topics
 from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.topics import ZERO_UUID
@@ -15,7 +15,7 @@ _LONGEST_MEMBER_ID = 36
 
 
 def serves_share_groups(context: RequestContext) -> bool:
-    return context.broker.metadata.state.features.get(SHARE_VERSION, 0) >= 1
+    return is_on(context.broker.metadata.state.features, SHARE_VERSION)
 
 
 def is_member_id(text: str | None) -> bool:
