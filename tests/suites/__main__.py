@@ -75,12 +75,19 @@ def _run(collection: Collection, suites: Sequence[Suite], arguments: argparse.Na
         # Read again each time: another run may have added results of its own.
         kept = [each for each in KEPT.read(collection.results) if each.suite == suite.name]
         if result.outcomes and arguments.do == "run":
-            before = [each.outcomes for each in kept if each.where == where and arguments.tests]
-            result = replace(result, outcomes={**(before[0] if before else {}), **result.outcomes})
+            result = _with_the_rest(result, kept) if arguments.tests else result
             KEPT.keep(collection.results, result)
             write_page(collection, KEPT.read(collection.results), read_reasons())
         faults += _report(f"{number}/{len(suites)}", result, kept)
     return int(faults > 0)
+
+
+def _with_the_rest(some: Result, kept: Sequence[Result]) -> Result:
+    """Adds the results of the tests of the same suite that did not run."""
+    for each in kept:
+        if each.where == some.where:
+            return replace(some, outcomes={**each.outcomes, **some.outcomes}, notes=each.notes)
+    return some
 
 
 def _report(place: str, result: Result, kept: Sequence[Result]) -> int:

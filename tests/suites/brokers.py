@@ -16,29 +16,27 @@ from tests.support.processes.daemon import TABLES, Daemon
 
 BROKERS = ("oncelog", "kafka")
 STORAGES = ("files", "postgres", "memory", "take-overs")
-"""`take-overs`: in PostgreSQL, of two nodes that take over from each other while the suite runs."""
+"""`take-overs`: in PostgreSQL, of two nodes that take over from each other while the suite runs; where a suite starts
+brokers itself, whenever it stops one."""
 ON_LOOPBACK = "127.0.0.1"
 
 
 @contextmanager
 def broker_for(suite: Suite, where: Where, directory: Path) -> Iterator[Broker]:
     with ExitStack() as stack:
-        storage = _storage(where, stack)
-        if where.storage == "take-overs":
-            if suite.starts_brokers:
-                raise SystemExit(
-                    f"{suite.name} starts its brokers itself: there is no address at which another takes over"
-                )
+        storage = _storage(suite, where, stack)
+        takes_over = where.storage == "take-overs"
+        if takes_over and not suite.starts_brokers:
             bootstrap = stack.enter_context(taken_over(_server(stack), directory, suite.settings, suite.port))
         else:
             bootstrap = "" if suite.starts_brokers else _started(suite, where, directory, storage, stack)
-        yield Broker(where.broker, directory, storage, bootstrap)
+        yield Broker(where.broker, directory, storage, bootstrap, takes_over)
 
 
-def _storage(where: Where, stack: ExitStack) -> str:
-    if where.broker == "kafka" or where.storage == "take-overs":
+def _storage(suite: Suite, where: Where, stack: ExitStack) -> str:
+    if where.broker == "kafka" or (where.storage == "take-overs" and not suite.starts_brokers):
         return ""
-    if where.storage == "postgres":
+    if where.storage in ("postgres", "take-overs"):
         return _server(stack).dsn
     return "memory" if where.storage == "memory" else os.environ.get(TABLES, "")
 

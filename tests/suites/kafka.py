@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.suites.outputs import read_junit
+from tests.suites.outputs import read_junit, read_notes
 from tests.suites.suite import Broker, Collection, Suite
 from tools.interop import PLACE, ROOT, jar_version, prepare_java, prepare_kafkas_tests
 
@@ -70,6 +70,7 @@ def suite_of(name: str, version: str = "") -> Suite:
         lambda: [name],
         partial(_command, name),
         read_junit,
+        read_notes,
         starts_brokers=True,
         one_by_one=True,
         timeout_s=CLASS_LIMIT_S,
@@ -88,6 +89,7 @@ def _command(name: str, tests: Sequence[str], broker: Broker) -> list[str]:
         f"-Doncelog.serve={sys.executable} -m oncelog.broker serve",
         f"-Doncelog.broker={broker.kind}",
         f"-Doncelog.storage={broker.storage}",
+        f"-Doncelog.takeovers={str(broker.takes_over).lower()}",
         "-cp",
         _class_path(broker.kind),
         "oncelog.kafkatests.Run",

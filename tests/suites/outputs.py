@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -63,6 +64,16 @@ def read_junit(output: str) -> dict[str, Outcome]:
             each = json.loads(line)
             found[_junit_name(each)] = Outcome(_JUNIT_STATUSES[each["status"]], _causes(each))
     return found
+
+
+def read_notes(output: str) -> dict[str, int]:
+    """Sums up what `Notes.java` has counted, without the particulars behind a colon."""
+    found: Counter[str] = Counter()
+    for line in _JUNIT_LINE.findall(output):
+        with suppress(ValueError):
+            for what, count in json.loads(line).get("notes", {}).items():
+                found[what.partition(": ")[0]] += count
+    return dict(sorted(found.items()))
 
 
 def _junit_name(line: Mapping[str, Any]) -> str:

@@ -64,7 +64,8 @@ def write_page(collection: Collection, results: Iterable[Result], reasons: Reaso
 
 def block(results: Iterable[Result], reasons: Reasons) -> str:
     judged = judge_all(results, reasons)
-    return "\n".join([*_sum(judged), "", *_reasons(judged, reasons), "", *_suites(judged), "", *_not_passed(judged)])
+    parts = (_sum(judged), _reasons(judged, reasons), _suites(judged), _notes(judged), _not_passed(judged))
+    return "\n\n".join(text for text in map("\n".join, parts) if text)
 
 
 def _sum(judged: Sequence[Judged]) -> Iterator[str]:
@@ -95,6 +96,17 @@ def _row(each: Judged) -> tuple[object, ...]:
     result = each.result
     where = RECORDS_IN[result.where.storage]
     return result.suite, result.version, where, each.tests, each.passed, why or "–", without, result.date
+
+
+def _notes(judged: Sequence[Judged]) -> Iterator[str]:
+    """What tests were given in the place of what they asked for, and in how many suites."""
+    times, suites = Counter[str](), Counter[str]()
+    for each in judged:
+        times.update(each.result.notes)
+        suites.update(each.result.notes.keys())
+    if times:
+        rows = ((what, times[what], suites[what]) for what in sorted(times))
+        yield from table(("in the place of what tests asked for", "times", "suites"), rows, numbers=(1, 2))
 
 
 def _not_passed(judged: Sequence[Judged]) -> Iterator[str]:

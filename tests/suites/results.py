@@ -19,12 +19,15 @@ class Result:
     seconds: float
     date: str = field(default_factory=today)
     oncelog: str = field(default_factory=own_version)
+    notes: Mapping[str, int] = field(default_factory=dict)
+    """What the tests were given in the place of what they asked for, and how often."""
 
 
 def _read(line: Mapping[str, Any]) -> Result:
     where = Where(line["broker"], line["storage"])
     outcomes = {test: Outcome.of(text) for test, text in line["outcomes"].items()}
-    return Result(line["suite"], line["version"], where, outcomes, line["seconds"], line["date"], line["oncelog"])
+    run = line["seconds"], line["date"], line["oncelog"]
+    return Result(line["suite"], line["version"], where, outcomes, *run, line.get("notes", {}))
 
 
 def _write(result: Result) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -18,6 +19,9 @@ from tests.suites.suite import Broker, Outcome, Suite, Where
 from tests.support.patience import until
 
 _SAY_EVERY_S = 10
+
+_Found = tuple[Mapping[str, Outcome], Mapping[str, int]]
+"""Outcomes and notes of one process."""
 
 
 def result_of(suite: Suite, where: Where, wanted: Sequence[str] = (), logs: Path | None = None) -> Result:
@@ -34,34 +38,36 @@ def result_of(suite: Suite, where: Where, wanted: Sequence[str] = (), logs: Path
             stack.callback(beside.terminate)
             until(lambda: _listens(ready_at))
         outcomes: dict[str, Outcome] = {}
-        for some in (_one_by_one if suite.one_by_one else _together)(suite, tests, broker, logs or directory):
+        notes: Counter[str] = Counter()
+        for some, given in (_one_by_one if suite.one_by_one else _together)(suite, tests, broker, logs or directory):
             outcomes |= some
+            notes.update(given)
             failed = [f"\n    {test}: {each.why}" for test, each in some.items() if each.status == "failed"]
             say(suite.name, f"{len(outcomes)} ended" + (f", failed:{''.join(failed)}" if failed else ""))
-    return Result(suite.name, suite.version(), where, outcomes, round(time.monotonic() - began_s, 1))
+    return Result(suite.name, suite.version(), where, outcomes, round(time.monotonic() - began_s, 1), notes=dict(notes))
 
 
-def _together(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) -> Iterator[Mapping[str, Outcome]]:
+def _together(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) -> Iterator[_Found]:
     left = [*tests]
     while left:
-        some, _ = _process(suite, left, broker, logs)
+        output, _ = _process(suite, left, broker, logs)
+        some = suite.read(output)
         done = {test: some[test] for test in left if test in some} or {left[0]: FAILED}
-        yield done
+        yield done, suite.notes(output)
         left = [test for test in left if test not in done]
 
 
-def _one_by_one(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) -> Iterator[Mapping[str, Outcome]]:
+def _one_by_one(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) -> Iterator[_Found]:
     """A test of an administrator changes the broker under those beside it."""
     for test in tests:
-        some, code = _process(suite, [test], broker, logs)
+        output, code = _process(suite, [test], broker, logs)
+        some = suite.read(output)
         # What ends well and has run nothing has no tests.
-        yield some or ({test: LATE if code is None else FAILED} if code != 0 else {})
+        yield some or ({test: LATE if code is None else FAILED} if code != 0 else {}), suite.notes(output)
 
 
-def _process(
-    suite: Suite, tests: Sequence[str], broker: Broker, logs: Path
-) -> tuple[Mapping[str, Outcome], int | None]:
-    """Returns the outcomes, and the exit code: None if it was ended because its time was over."""
+def _process(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) -> tuple[str, int | None]:
+    """Returns what it has printed, and the exit code: None if it was ended because its time was over."""
     log = logs / f"{suite.name.partition(' ')[0]}-{tests[0].replace('/', '_')[-60:]}.log"
     with log.open("w") as out:
         process = subprocess.Popen(
@@ -85,7 +91,7 @@ def _process(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # what a test has left running, too
             process.wait()
-    return suite.read(log.read_text(errors="replace")), code
+    return log.read_text(errors="replace"), code
 
 
 def _listens(port: int) -> bool:

@@ -49,6 +49,8 @@ class Broker:
     """An argument of `oncelog serve --storage`; empty: files."""
     bootstrap: str = ""
     """Empty where the suite starts brokers itself."""
+    takes_over: bool = False
+    """A suite that starts brokers itself has another one take over where it would start one again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class Suite:
     """Runs what has these names."""
     read: Callable[[str], Mapping[str, Outcome]]
     """Finds outcomes in the output."""
+    notes: Callable[[str], Mapping[str, int]] = lambda output: {}
+    """Finds in the output what the tests were given in the place of what they asked for, and how often."""
     environment: Callable[[Broker], Mapping[str, str]] = lambda broker: {}
     directory: Callable[[], Path] | None = None
     """Where its processes run; None: in the directory of the run."""

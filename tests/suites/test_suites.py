@@ -10,7 +10,7 @@ import pytest
 
 from tests.suites.clients import CLIENTS, go_tests
 from tests.suites.kafka import KAFKA
-from tests.suites.outputs import read_go, read_junit, read_librdkafka, read_pytest
+from tests.suites.outputs import read_go, read_junit, read_librdkafka, read_notes, read_pytest
 from tests.suites.page import block, judge, write_page
 from tests.suites.reasons import LATE, NONE, ON_KAFKA_TOO, SKIPS_ITSELF, Given, Reason, Reasons, read_reasons
 from tests.suites.results import KEPT, Result
@@ -92,6 +92,13 @@ def test_outcomes_are_read_from_what_a_runner_prints(
     assert {test: str(outcome) for test, outcome in read(output).items()} == outcomes
 
 
+def test_what_a_test_was_given_in_the_place_of_what_it_asked_for_is_counted() -> None:
+    """Notes of all tests are summed up, without the particulars behind a colon."""
+    notes = '{"replicas made 1: 3": 2, "replicas made 1: 2": 1, "take-overs": 1}'
+    line = f'oncelog-test {{"status": "passed", "notes": {notes}}}'
+    assert read_notes(f"{JUNIT}{line}\n{line}\n") == {"replicas made 1": 6, "take-overs": 2}
+
+
 def test_the_tests_of_a_broker_are_those_that_reach_its_address(tmp_path: Path) -> None:
     """A Go test that calls a function with the address is one, through others, too."""
     (tmp_path / "a_test.go").write_text(
@@ -166,7 +173,7 @@ def test_each_reason_has_a_sentence() -> None:
 
 def test_results_are_read_as_they_were_kept(tmp_path: Path) -> None:
     """The newest run of a suite, a broker and a storage is kept."""
-    newest, elsewhere = result(OUTCOMES), result(ON_KAFKA, "kafka")
+    newest, elsewhere = replace(result(OUTCOMES), notes={"replicas made 1": 2}), result(ON_KAFKA, "kafka")
     for each in (result({}), elsewhere, newest):
         KEPT.keep(tmp_path / "kept.jsonl", each)
     assert KEPT.read(tmp_path / "kept.jsonl") == [elsewhere, newest]
@@ -174,7 +181,9 @@ def test_results_are_read_as_they_were_kept(tmp_path: Path) -> None:
 
 def test_the_page_has_the_sum_and_each_test_that_does_not_pass() -> None:
     """Tests of one reason share a line, and one without a reason has what it says."""
-    text = block([result(OUTCOMES), result(ON_KAFKA, "kafka")], REASONS)
+    noted = [replace(result(OUTCOMES), suite=suite, notes={"replicas made 1": 2}) for suite in ("theirs", "those")]
+    text = block([noted[0], result(ON_KAFKA, "kafka")], REASONS)
+    assert "| replicas made 1 | 4 | 2 |" in " ".join(block(noted, REASONS).split())
     for line in (
         "**1 of 7 tests pass**; 1 of the others have no reason yet.",
         "| needs several brokers | 1 | It wants another. |",

@@ -60,7 +60,7 @@ public final class Harness {
 
     public synchronized void shutdown() {
         if (node != null) {
-            node.stop();
+            node.close();
         }
     }
 

@@ -1,132 +1,65 @@
 package oncelog.kafkatests;
 
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
-import java.util.concurrent.TimeUnit;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /**
- * One `oncelog serve`: its settings, directory and ports stay the same over restarts.
+ * The broker that a test stops and starts: one `oncelog serve`, or two over one PostgreSQL that take over from each other.
  *
- * <p>Its output goes to files and no thread reads it, because Kafka's tests look for threads that are left.
+ * <p>With the property `oncelog.takeovers` a broker that the test stops hands its lease to one that stands by. The test's
+ * next start lets that one be its broker, and starts the other again, at its old address, to stand by.
  */
 public final class Node {
-    private static final Pattern READY = Pattern.compile("^oncelog ready (.+)$", Pattern.MULTILINE);
-    private static final Pattern UNKNOWN = Pattern.compile("oncelog: unknown setting (\\S+) ");
-    private static final long PATIENCE_MS = 60_000;
-
     private final int id;
     private final Path directory;
-    private final Map<String, String> settings;
-    private List<String> addresses = List.of();
-    private Process process;
-    private int lives;
+    private Server server;
+    private Server standby;
+    private boolean hasBegun;
 
     public Node(int id, Map<String, String> settings, Path directory) {
         this.id = id;
-        this.settings = new TreeMap<>(settings);
         this.directory = directory;
+        String schema = "kafkatests_" + Math.abs((long) directory.toString().hashCode()) + "_" + ProcessHandle.current().pid();
+        this.server = new Server(id, settings, directory, schema);
+        if (Boolean.getBoolean("oncelog.takeovers")) {
+            this.standby = new Server(id + 100, settings, directory.resolveSibling(directory.getFileName() + "-2"), schema);
+        }
     }
 
     public synchronized void start() {
         if (isRunning()) {
             return;
         }
-        try {
-            Files.createDirectories(directory);
-            boolean isUp = false;
-            while (!isUp) {
-                isUp = launch();
-            }
-        } catch (IOException error) {
-            throw new IllegalStateException(error);
-        } catch (InterruptedException error) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException(error);
-        }
-    }
-
-    /** Returns false if a setting was taken out that the broker does not know, so that the next try gets further. */
-    private boolean launch() throws IOException, InterruptedException {
-        lives++;
-        Path out = directory.resolve("out." + lives);
-        Path err = directory.resolve("err." + lives);
-        process = new ProcessBuilder(command())
-            .redirectInput(ProcessBuilder.Redirect.from(Path.of("/dev/null").toFile()))
-            .redirectOutput(out.toFile())
-            .redirectError(err.toFile())
-            .start();
-        long deadline = System.currentTimeMillis() + PATIENCE_MS;
-        while (System.currentTimeMillis() < deadline) {
-            Matcher ready = READY.matcher(Files.readString(out));
-            if (ready.find()) {
-                addresses = List.of(ready.group(1).trim().split(" "));
-                keepPorts();
-                return true;
-            }
-            if (!process.isAlive()) {
-                String why = Files.readString(err);
-                Matcher unknown = UNKNOWN.matcher(why);
-                if (unknown.find() && settings.remove(unknown.group(1)) != null) {
-                    Notes.count("setting left out: " + unknown.group(1));
-                    return false;
-                }
-                throw new IllegalStateException("oncelog serve ended: " + why);
-            }
-            process.waitFor(20, TimeUnit.MILLISECONDS);
-        }
-        process.destroyForcibly();
-        throw new IllegalStateException("oncelog serve is not ready after " + PATIENCE_MS + " ms");
-    }
-
-    private List<String> command() {
-        List<String> command = new ArrayList<>(List.of(System.getProperty("oncelog.serve", "oncelog serve").split(" ")));
-        command.addAll(List.of("--node-id", Integer.toString(id), "--data-dir", directory.resolve("data").toString()));
-        String where = System.getProperty("oncelog.storage", "");
-        if (!where.isEmpty()) {
-            command.addAll(List.of("--storage", where));
-        }
-        if (where.startsWith("postgres")) {
-            String schema = "kafkatests_" + Math.abs((long) directory.toString().hashCode()) + "_" + ProcessHandle.current().pid();
-            command.addAll(List.of("--schema", schema));
-        }
-        settings.forEach((name, value) -> command.addAll(List.of("--override", name + "=" + value)));
-        return command;
-    }
-
-    /** Puts the ports that the system chose into the settings, for the next start. */
-    private void keepPorts() {
-        String[] listeners = settings.get("listeners").split(",");
-        for (int i = 0; i < listeners.length; i++) {
-            listeners[i] = listeners[i].substring(0, listeners[i].indexOf("//") + 2) + addresses.get(i);
-        }
-        settings.put("listeners", String.join(",", listeners));
-    }
-
-    /** Stops it as SIGTERM does, or kills it after a while. */
-    public synchronized void stop() {
-        if (process == null) {
+        if (standby == null) {
+            server.start();
             return;
         }
-        process.destroy();
-        try {
-            if (!process.waitFor(20, TimeUnit.SECONDS)) {
-                process.destroyForcibly().waitFor();
-            }
-        } catch (InterruptedException error) {
-            process.destroyForcibly();
-            Thread.currentThread().interrupt();
+        if (hasBegun) {
+            Notes.count("take-overs");
+            Server next = standby;
+            standby = server;
+            server = next;
         }
+        server.start();
+        standby.start();
+        hasBegun = true;
+    }
+
+    /** Stops the broker; the one that stands by, if there is one, leads from then on. */
+    public synchronized void stop() {
+        server.stop();
+    }
+
+    /** Stops both, at the end of a test. */
+    public synchronized void close() {
+        if (standby != null) {
+            standby.stop();
+        }
+        server.stop();
     }
 
     public synchronized boolean isRunning() {
-        return process != null && process.isAlive();
+        return server.isRunning();
     }
 
     boolean isIn(Path place) {
@@ -137,31 +70,17 @@ public final class Node {
         return id;
     }
 
-    /** Returns the port where no login is needed. */
-    int plaintextPort() {
-        String protocols = settings.getOrDefault("listener.security.protocol.map", "");
-        for (String each : settings.get("listeners").split(",")) {
-            String name = each.substring(0, each.indexOf("://"));
-            if (protocols.contains(name + ":PLAINTEXT") || protocols.isEmpty() && name.equals("PLAINTEXT")) {
-                return port(name);
-            }
-        }
-        throw new OutOfReach("metadata without a login");
+    /** Returns the addresses of a listener, with commas between. */
+    public String addresses(String listener) {
+        String own = "localhost:" + server.port(listener);
+        return standby == null ? own : own + ",localhost:" + standby.port(listener);
     }
 
-    /** Returns the port of a listener, or of the first if there is none of that name. */
+    int plaintextPort() {
+        return server.plaintextPort();
+    }
+
     public int port(String listener) {
-        String[] names = settings.get("listeners").split(",");
-        int place = 0;
-        for (int i = 0; i < names.length; i++) {
-            if (names[i].regionMatches(true, 0, listener + "://", 0, listener.length() + 3)) {
-                place = i;
-            }
-        }
-        if (addresses.isEmpty()) {
-            return -1;
-        }
-        String address = addresses.get(place);
-        return Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
+        return server.port(listener);
     }
 }

@@ -111,7 +111,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
     }
 
     public String bootstrapServers() {
-        return "localhost:" + node.port(nodes.brokerListenerName().value());
+        return node.addresses(nodes.brokerListenerName().value());
     }
 
     public String bootstrapControllers() {
@@ -148,7 +148,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
 
     @Override
     public void close() throws Exception {
-        node.stop();
+        node.close();
         if (deleteOnClose && !Boolean.getBoolean("oncelog.keep")) {
             Utils.delete(new File(nodes.baseDirectory()));
         }
