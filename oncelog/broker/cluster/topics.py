@@ -356,7 +356,7 @@ class InternalTopicSource:
     def partition_count(self) -> int:
         topic = self._topics.get(self._name)
         if topic is None:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{self._name} does not exist: send FindCoordinator first")
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return topic.partition_count
 
     def partition(self, index: int) -> PartitionLog:

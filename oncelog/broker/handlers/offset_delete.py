@@ -1,8 +1,8 @@
 """OffsetDelete (47), version 0: deletes committed offsets of a group (KIP-496).
 
 - Each partition has its own result, once durable: UNKNOWN_TOPIC_OR_PARTITION, GROUP_SUBSCRIBED_TO_TOPIC while a member
-  is subscribed to the topic.
-- For the group as a whole: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP if its members' subscriptions are unknown.
+  is subscribed to the topic, or while its members are consumers whose subscriptions are unknown.
+- For the group as a whole: INVALID_GROUP_ID, GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP if its members are not consumers.
 """
 
 from oncelog.broker.coordinator.group.engine.kind import CommitErrors

@@ -2,6 +2,7 @@
 
 import pytest
 
+from oncelog.client.groups.subscriptions import Subscription, encode_subscription
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from oncelog.protocol.generated.delete_topics_request import DeleteTopicsRequest
@@ -13,7 +14,7 @@ from tests.clients.consumer_group_members import (
     settle,
     topic_id,
 )
-from tests.clients.group_members import TOPIC, started
+from tests.clients.group_members import TOPIC, Member, started
 
 
 def test_a_member_alone_has_everything_at_once() -> None:
@@ -143,6 +144,28 @@ def test_a_broker_serves_consumer_groups_only_if_its_protocols_name_them(protoco
     broker = started(f"group.coordinator.rebalance.protocols={protocols}")
     assert Consumer(broker).join() is answer
     assert described(broker).error_code == answer
+
+
+_SUBSCRIPTION = encode_subscription(Subscription([TOPIC]))
+
+
+def test_a_consumer_group_takes_classic_members_also_where_the_policy_migrates_no_group() -> None:
+    broker = started("group.consumer.migration.policy=disabled")
+    one = Consumer(broker, "one")
+    one.join()
+    two = Member(broker, protocols=(("range", _SUBSCRIPTION),))
+    assert two.join().message.error_code == ErrorCode.NONE
+    one.leave()
+    group = described(broker)
+    assert (group.error_code, len(group.members)) == (ErrorCode.NONE, 1), "it is a consumer group still"
+
+
+def test_a_classic_member_that_a_consumer_group_refuses_is_answered_without_an_id() -> None:
+    broker = started()
+    Consumer(broker, "one").join()
+    two = Member(broker, member_id="two", protocol_type="connect")
+    answer = two.join().message
+    assert (answer.error_code, answer.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
 
 
 def test_sessions_and_intervals_follow_the_settings() -> None:

@@ -170,10 +170,18 @@ class TestOffsetDeletion:
         assert delete_offset(broker, "read") == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         assert delete_offset(broker, "unread") == ErrorCode.NONE
 
-    def test_members_with_an_unknown_subscription_keep_all_offsets(self) -> None:
+    @pytest.mark.parametrize(
+        ("protocol_type", "answer"),
+        [("consumer", ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC), ("connect", ErrorCode.NON_EMPTY_GROUP)],
+    )
+    def test_members_with_an_unknown_subscription_keep_all_offsets(self, protocol_type: str, answer: ErrorCode) -> None:
         broker = started()
-        form(Member(broker))
-        assert delete_offset(broker, "topic") == ErrorCode.NON_EMPTY_GROUP
+        form(Member(broker, protocol_type=protocol_type))
+        assert delete_offset(broker, "topic") == answer
+
+    @pytest.mark.parametrize("topic", ["topic", "nowhere"])
+    def test_no_group_has_an_empty_id(self, topic: str) -> None:
+        assert delete_offset(started(), topic, group_id="") == ErrorCode.INVALID_GROUP_ID
 
     def test_unknown_groups_and_unknown_partitions_have_different_errors(self) -> None:
         broker = started()

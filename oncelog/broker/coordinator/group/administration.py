@@ -18,6 +18,7 @@ from oncelog.broker.coordinator.group.classic.states import GroupState
 from oncelog.broker.coordinator.group.engine.requests import GroupDescription
 from oncelog.broker.coordinator.group.engine.shard import GroupShard
 from oncelog.broker.coordinator.group.engine.shard_life import GroupShardLife
+from oncelog.broker.coordinator.group.engine.subscription import CONSUMER
 from oncelog.broker.coordinator.group.kinds import kind_of
 from oncelog.broker.coordinator.group.records import NO_TIMESTAMP, TopicPartition, group_record, offset_record
 from oncelog.broker.coordinator.runtime import CoordinatorRecord, CoordinatorRuntime, WriteResult
@@ -149,7 +150,9 @@ class GroupAdministration:
             shard = life.shard
             topics = self._check_offsets_deletable(life, group_id)
             errors = {
-                partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if partition[0] in topics else ErrorCode.NONE
+                partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                if topics is None or partition[0] in topics
+                else ErrorCode.NONE
                 for partition in partitions
             }
             kept = {*shard.offsets(group_id), *shard.pending_partitions(group_id)}
@@ -158,8 +161,11 @@ class GroupAdministration:
 
         return self._runtime.write(group_id, operation)
 
-    def _check_offsets_deletable(self, life: GroupShardLife, group_id: str) -> frozenset[str]:
-        """Return the topics whose offsets are in use. Raises KafkaError if the group's offsets cannot be deleted."""
+    def _check_offsets_deletable(self, life: GroupShardLife, group_id: str) -> frozenset[str] | None:
+        """Return the topics whose offsets are in use, None for consumers whose subscriptions are unknown. Raises
+        KafkaError if the group's offsets cannot be deleted."""
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         shard = life.shard
         modern_group = shard.modern_group(group_id)
         if modern_group is not None:
@@ -171,10 +177,9 @@ class GroupAdministration:
             if group is None and not shard.knows(group_id):
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
             return frozenset()
-        topics = group.topics
-        if topics is None:
+        if group.protocol_type != CONSUMER:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-        return topics
+        return group.topics
 
     # --- expiry -------------------------------------------------------------------------------------------------------
 

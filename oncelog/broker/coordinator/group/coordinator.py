@@ -184,7 +184,8 @@ class GroupCoordinator:
         modern_group = life.shard.modern_group(request.group_id)
         if isinstance(modern_group, ConsumerGroup):
             if modern_group.members:
-                return self._classic_members.join(request).recover(lambda error: JoinResult(error.code, member_id))
+                # As in Kafka, without the id of the member.
+                return self._classic_members.join(request).recover(lambda error: JoinResult(error.code))
             self._make_classic(modern_group)
         elif modern_group is not None and not self._gives_way(modern_group):
             return _join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -9,7 +9,7 @@ Invariant: such a member rejoins once for each step of its reconciliation; in be
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from oncelog.broker.config.group_settings import ConsumerGroupConfig, GroupSettings, MigrationPolicy
+from oncelog.broker.config.group_settings import ConsumerGroupConfig, GroupSettings
 from oncelog.broker.coordinator.group.consumer.coordinator import ConsumerGroupCoordinator, check_room, check_static
 from oncelog.broker.coordinator.group.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group.consumer.heartbeat import LeavingMember
@@ -74,13 +74,7 @@ class ClassicMembers:
         return Decision(steps.update, _join_result(member), [lambda: self._await_sync(life, request, member)])
 
     def _check_join(self, group: ConsumerGroup, member_id: str, request: JoinRequest) -> None:
-        config = self._settings.of(group.group_id)
-        if config.migration_policy is MigrationPolicy.DISABLED:
-            raise _inconsistent(
-                f"Cannot join the consumer group {group.group_id} with the classic protocol because the group "
-                "migration is disabled."
-            )
-        check_room(group, member_id, request.group_instance_id, config.max_size)
+        check_room(group, member_id, request.group_instance_id, self._settings.of(group.group_id).max_size)
         if not _supports(group, request):
             raise _inconsistent(f"Member {member_id}'s protocols are not supported.")
 
