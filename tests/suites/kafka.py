@@ -84,6 +84,8 @@ def _command(name: str, tests: Sequence[str], broker: Broker) -> list[str]:
         "-Xmx700m",
         "-XX:TieredStopAtLevel=1",
         "-XX:+UseSerialGC",
+        # What Kafka's own build gives its tests, for the Kerberos that some of them start.
+        "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
         f"-Djava.io.tmpdir={broker.directory}",
         f"-Doncelog.limit={TEST_LIMIT_S} s",
         f"-Doncelog.serve={sys.executable} -m oncelog.broker serve",

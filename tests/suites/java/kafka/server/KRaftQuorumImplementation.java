@@ -8,10 +8,14 @@ import scala.Option;
 
 /** Stands where Kafka's does behind QuorumTestHarness, and makes one `oncelog serve` of its brokers. */
 public class KRaftQuorumImplementation implements QuorumImplementation {
-    private final Harness harness = new Harness();
+    private final Harness harness;
 
-    public static KRaftQuorumImplementation ofOneNode() {
-        return new KRaftQuorumImplementation();
+    private KRaftQuorumImplementation(QuorumTestHarness test) {
+        harness = new Harness(test);
+    }
+
+    public static KRaftQuorumImplementation ofOneNode(Object test) {
+        return new KRaftQuorumImplementation((QuorumTestHarness) test);
     }
 
     public ControllerServer controllerServer() {

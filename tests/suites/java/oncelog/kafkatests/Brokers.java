@@ -5,16 +5,19 @@ import kafka.log.LogManager;
 import kafka.network.SocketServer;
 import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
+import kafka.server.KafkaApis;
 import kafka.server.KafkaConfig;
 import kafka.server.ReplicaManager;
 
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.internals.Plugin;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.controller.Controller;
 import org.apache.kafka.controller.ResultOrError;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
+import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.ApiError;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
@@ -27,6 +30,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.Supplier;
 
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -37,8 +41,8 @@ public final class Brokers {
 
     public static BrokerServer broker(Node node, KafkaConfig config) {
         Outside outside = new Outside(node);
-        SocketServer sockets = Mockito.mock(SocketServer.class, call ->
-            call.getMethod().getName().equals("boundPort") ? port(node, call) : outOfReach(call));
+        Option<Plugin<Authorizer>> authorizer = authorizer(node, config);
+        SocketServer sockets = sockets(() -> node);
         KRaftMetadataCache metadata = Mockito.mock(KRaftMetadataCache.class, call ->
             outside.ofMetadataCache(call.getMethod().getName(), call.getArguments()));
         ReplicaManager replicas = Mockito.mock(ReplicaManager.class, call ->
@@ -49,6 +53,11 @@ public final class Brokers {
             case "liveLogDirs" -> CollectionConverters.asScala(List.of()).toSeq();
             default -> outOfReach(call);
         });
+        KafkaApis requests = Mockito.mock(KafkaApis.class, call -> switch (call.getMethod().getName()) {
+            case "metadataCache" -> metadata;
+            case "authorizerPlugin" -> authorizer;
+            default -> outOfReach(call);
+        });
         return Mockito.mock(BrokerServer.class, call -> {
             switch (call.getMethod().getName()) {
                 case "boundPort": return port(node, call);
@@ -57,6 +66,8 @@ public final class Brokers {
                 case "metadataCache": return metadata;
                 case "replicaManager": return replicas;
                 case "logManager": return logs;
+                case "dataPlaneRequestProcessor": return requests;
+                case "authorizerPlugin": return authorizer;
                 case "clusterId": return outside.clusterId();
                 case "startup": node.start(); return null;
                 case "shutdown": node.stop(); return null;
@@ -81,15 +92,34 @@ public final class Brokers {
         return Mockito.mock(UnifiedLog.class, Brokers::outOfReach);
     }
 
-    /** Makes a controller, which tests hand around more often than they look into it; `node` is null before one is there. */
-    public static ControllerServer controller(java.util.function.Supplier<Node> node) {
+    private static Option<Plugin<Authorizer>> authorizer(Node node, KafkaConfig config) {
+        if (!config.originals().containsKey("authorizer.class.name")) {
+            return Option.empty();
+        }
+        return Option.apply(Plugin.wrapInstance(new OutsideAuthorizer(new Outside(node)), null, "authorizer.class.name"));
+    }
+
+    private static SocketServer sockets(Supplier<Node> node) {
+        return Mockito.mock(SocketServer.class, call ->
+            call.getMethod().getName().equals("boundPort") ? port(node.get(), call) : outOfReach(call));
+    }
+
+    /**
+     * Makes a controller, which tests hand around more often than they look into it; `node` is null before one is there.
+     *
+     * <p>Its listener is the broker's, and so are its rights.
+     */
+    public static ControllerServer controller(Supplier<Node> node, Supplier<KafkaConfig> config) {
         Controller controller = Mockito.mock(Controller.class, call -> switch (call.getMethod().getName()) {
+            case "isActive" -> true;
             case "findAllTopicIds" -> CompletableFuture.completedFuture(new Outside(node.get()).topicIds());
             case "findTopicIds" -> CompletableFuture.completedFuture(topicIds(node.get(), call.getArgument(1)));
             default -> outOfReach(call);
         });
         return Mockito.mock(ControllerServer.class, call -> switch (call.getMethod().getName()) {
             case "controller" -> controller;
+            case "socketServer" -> sockets(node);
+            case "authorizerPlugin" -> authorizer(node.get(), config.get());
             case "shutdown", "awaitShutdown", "startup" -> null;
             default -> outOfReach(call);
         });

@@ -36,6 +36,7 @@ public final class Cluster {
             + ",CONTROLLER:PLAINTEXT");
         all.putIfAbsent("inter.broker.listener.name", listener);
         all.putAll(nodes.brokerNodes().get(id).propertyOverrides());
+        all.putIfAbsent("unstable.api.versions.enable", "true");
         all.put("process.roles", "broker");
         all.put("node.id", Integer.toString(id));
         all.put("controller.listener.names", "CONTROLLER");
@@ -44,6 +45,7 @@ public final class Cluster {
         all.put("log.dirs", String.join(",", node.logDataDirectories()));
         if (nodes.brokerListenerProtocol().name.startsWith("SASL")) {
             all.putIfAbsent("sasl.enabled.mechanisms", "PLAIN");
+            all.putIfAbsent("sasl.mechanism.inter.broker.protocol", "PLAIN");
             all.putIfAbsent("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer");
             all.putIfAbsent("super.users", "User:plain-admin");
         }
@@ -57,12 +59,20 @@ public final class Cluster {
             String name = nodes.brokerListenerName().value().toLowerCase(Locale.ROOT);
             settings.putIfAbsent("listener.name." + name + ".plain.sasl.jaas.config", LOGIN);
         }
-        return new Node(config.brokerId(), settings, Path.of(nodes.baseDirectory(), "oncelog-" + config.brokerId()));
+        return node(config, settings, Path.of(nodes.baseDirectory(), "oncelog-" + config.brokerId()));
     }
 
     /** Makes the node of a Scala test's harness, whose brokers are as many as ask for it. */
     static Node node(KafkaConfig config, Path directory) {
-        return new Node(config.brokerId(), settings(config, 2), directory.resolve("oncelog"));
+        return node(config, settings(config, 2), directory.resolve("oncelog"));
+    }
+
+    private static Node node(KafkaConfig config, Map<String, String> settings, Path directory) {
+        Map<String, LoginProxy> proxies = Logins.principals(settings);
+        KeyStores.convert(settings);
+        Logins.addModules(settings);
+        Logins.addOutside(settings);
+        return new Node(config.brokerId(), settings, directory, proxies);
     }
 
     private static Map<String, String> settings(KafkaConfig config, int brokers) {

@@ -4,6 +4,7 @@ import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
 import kafka.server.KRaftQuorumImplementation;
 import kafka.server.KafkaConfig;
+import kafka.server.QuorumTestHarness;
 
 import net.bytebuddy.agent.ByteBuddyAgent;
 import net.bytebuddy.agent.builder.AgentBuilder;
@@ -12,7 +13,9 @@ import net.bytebuddy.implementation.bytecode.assign.Assigner;
 import net.bytebuddy.matcher.ElementMatchers;
 
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.metadata.storage.Formatter;
 
+import java.lang.reflect.Field;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
@@ -22,7 +25,26 @@ public final class Harness {
     private Node node;
     private BrokerServer broker;
     private int brokers;
-    public final ControllerServer controller = Brokers.controller(() -> node);
+    private KafkaConfig config;
+    private final List<String> users;
+    public final ControllerServer controller = Brokers.controller(() -> node, () -> config);
+
+    public Harness(QuorumTestHarness test) {
+        users = users(test);
+    }
+
+    /** Returns the users that Kafka's cluster is formatted with; here a client makes them. */
+    private static List<String> users(QuorumTestHarness test) {
+        Formatter formatter = new Formatter();
+        test.addFormatterSettings(formatter);
+        try {
+            Field field = Formatter.class.getDeclaredField("scramArguments");
+            field.setAccessible(true);
+            return ((List<?>) field.get(formatter)).stream().map(String::valueOf).toList();
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
 
     /** Changes Kafka's harness before its classes are loaded. */
     static void install() {
@@ -49,11 +71,13 @@ public final class Harness {
         OneReplica.install(brokers);
         Path directory = Path.of(config.logDirs().get(0));
         if (node == null || !node.isRunning() && !node.isIn(directory)) {
+            this.config = config;
             node = Cluster.node(config, directory);
             broker = Brokers.broker(node, config);
         }
-        if (startup) {
+        if (startup && !node.isRunning()) {
             node.start();
+            users.forEach(new Outside(node)::makeUser);
         }
         return broker;
     }
@@ -73,8 +97,8 @@ public final class Harness {
         }
 
         @Advice.OnMethodExit
-        static void exit(@Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object quorum) {
-            quorum = KRaftQuorumImplementation.ofOneNode();
+        static void exit(@Advice.This Object test, @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object quorum) {
+            quorum = KRaftQuorumImplementation.ofOneNode(test);
         }
     }
 

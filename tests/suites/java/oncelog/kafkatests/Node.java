@@ -12,12 +12,15 @@ import java.util.Map;
 public final class Node {
     private final int id;
     private final Path directory;
+    private final Map<String, LoginProxy> proxies;
     private Server server;
     private Server standby;
     private boolean hasBegun;
 
-    public Node(int id, Map<String, String> settings, Path directory) {
+    /** `proxies` stand before the listeners with these names. */
+    Node(int id, Map<String, String> settings, Path directory, Map<String, LoginProxy> proxies) {
         this.id = id;
+        this.proxies = proxies;
         this.directory = directory;
         String schema = "kafkatests_" + Math.abs((long) directory.toString().hashCode()) + "_" + ProcessHandle.current().pid();
         this.server = new Server(id, settings, directory, schema);
@@ -32,7 +35,11 @@ public final class Node {
         }
         if (standby == null) {
             server.start();
+            proxies.forEach((name, proxy) -> proxy.leadTo(server.port(name)));
             return;
+        }
+        if (!proxies.isEmpty()) {
+            throw new OutOfReach("two nodes with principals of the test's own");
         }
         if (hasBegun) {
             Notes.count("take-overs");
@@ -56,6 +63,7 @@ public final class Node {
             standby.stop();
         }
         server.stop();
+        proxies.values().forEach(LoginProxy::close);
     }
 
     public synchronized boolean isRunning() {
@@ -72,15 +80,16 @@ public final class Node {
 
     /** Returns the addresses of a listener, with commas between. */
     public String addresses(String listener) {
-        String own = "localhost:" + server.port(listener);
+        String own = "localhost:" + port(listener);
         return standby == null ? own : own + ",localhost:" + standby.port(listener);
     }
 
-    int plaintextPort() {
-        return server.plaintextPort();
+    /** Returns the settings of an Admin that may do everything. */
+    Map<String, Object> outside() {
+        return server.outside();
     }
 
     public int port(String listener) {
-        return server.port(listener);
+        return proxies.containsKey(listener) ? proxies.get(listener).port() : server.port(listener);
     }
 }

@@ -1,10 +1,14 @@
 package oncelog.kafkatests;
 
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ScramCredentialInfo;
+import org.apache.kafka.clients.admin.ScramMechanism;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.metadata.LeaderAndIsr;
 
@@ -13,21 +17,25 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ExecutionException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** What a client learns about a node by the protocol, where tests ask Kafka's own metadata for it. */
 final class Outside {
+    private static final Pattern USER = Pattern.compile("(SCRAM[^=]*)=\\[name=(.*),password=(.*)\\]");
+
     private final Node node;
 
     Outside(Node node) {
         this.node = node;
     }
 
-    private interface Question<T> {
+    interface Question<T> {
         T ask(Admin admin) throws ExecutionException, InterruptedException;
     }
 
-    private <T> T ask(Question<T> question) {
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", "localhost:" + node.plaintextPort()))) {
+    <T> T ask(Question<T> question) {
+        try (Admin admin = Admin.create(node.outside())) {
             return question.ask(admin);
         } catch (ExecutionException error) {
             throw new IllegalStateException(error.getCause());
@@ -35,6 +43,30 @@ final class Outside {
             Thread.currentThread().interrupt();
             throw new IllegalStateException(error);
         }
+    }
+
+    /** Returns the error of a request, if it has one. */
+    Optional<ApiException> refusal(Question<?> question) {
+        try {
+            ask(question);
+            return Optional.empty();
+        } catch (IllegalStateException error) {
+            if (error.getCause() instanceof ApiException refusal) {
+                return Optional.of(refusal);
+            }
+            throw error;
+        }
+    }
+
+    /** Makes a user of `SCRAM-SHA-256=[name=...,password=...]`, as Kafka's storage tool does. */
+    void makeUser(String argument) {
+        Matcher user = USER.matcher(argument);
+        if (!user.matches()) {
+            throw new OutOfReach(argument);
+        }
+        ScramCredentialInfo info = new ScramCredentialInfo(ScramMechanism.fromMechanismName(user.group(1)), 4096);
+        ask(admin -> admin.alterUserScramCredentials(List.of(
+            new UserScramCredentialUpsertion(user.group(2), info, user.group(3)))).all().get());
     }
 
     String clusterId() {

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -18,7 +19,7 @@ import java.util.regex.Pattern;
  */
 final class Server {
     private static final Pattern READY = Pattern.compile("^oncelog ready (.+)$", Pattern.MULTILINE);
-    private static final Pattern UNKNOWN = Pattern.compile("oncelog: unknown setting (\\S+) ");
+    private static final Pattern UNKNOWN = Pattern.compile("oncelog: unknown setting (.+) \\(from --override\\)");
     private static final long PATIENCE_MS = 60_000;
 
     private final int id;
@@ -131,16 +132,11 @@ final class Server {
         return process != null && process.isAlive();
     }
 
-    /** Returns the port where no login is needed. */
-    int plaintextPort() {
-        String protocols = settings.getOrDefault("listener.security.protocol.map", "");
-        for (String each : settings.get("listeners").split(",")) {
-            String name = each.substring(0, each.indexOf("://"));
-            if (protocols.contains(name + ":PLAINTEXT") || protocols.isEmpty() && name.equals("PLAINTEXT")) {
-                return port(name);
-            }
-        }
-        throw new OutOfReach("metadata without a login");
+    /** Returns the settings of an Admin that may do everything. */
+    Map<String, Object> outside() {
+        Map<String, Object> all = new HashMap<>(Logins.ofOutside(settings));
+        all.put("bootstrap.servers", "localhost:" + port(Logins.outside(settings)));
+        return all;
     }
 
     /** Returns the port of a listener, or of the first if there is none of that name. */

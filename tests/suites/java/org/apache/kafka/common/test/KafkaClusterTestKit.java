@@ -78,7 +78,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
         this.deleteOnClose = deleteOnClose;
         this.node = Cluster.node(nodes, config);
         this.broker = Brokers.broker(node, config);
-        this.controller = Brokers.controller(() -> node);
+        this.controller = Brokers.controller(() -> node, () -> config);
     }
 
     public void format() { }

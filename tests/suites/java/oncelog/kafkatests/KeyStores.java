@@ -1,0 +1,78 @@
+package oncelog.kafkatests;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.Key;
+import java.security.KeyStore;
+import java.security.cert.Certificate;
+import java.util.Base64;
+import java.util.List;
+import java.util.Map;
+
+/** Converts the Java key stores of a test's settings to PEM: oncelog reads no Java key stores, and says how to convert them. */
+final class KeyStores {
+    private static final List<String> STORES = List.of("ssl.keystore", "ssl.truststore");
+
+    private KeyStores() { }
+
+    static void convert(Map<String, String> settings) {
+        for (String setting : List.copyOf(settings.keySet())) {
+            for (String store : STORES) {
+                if (setting.endsWith(store + ".location")) {
+                    convert(settings, setting.substring(0, setting.length() - store.length() - ".location".length()), store);
+                }
+            }
+        }
+    }
+
+    private static void convert(Map<String, String> settings, String prefix, String store) {
+        String name = prefix + store;
+        String type = settings.getOrDefault(name + ".type", "JKS");
+        if (type.equals("PEM")) {
+            return;
+        }
+        Path from = Path.of(settings.get(name + ".location"));
+        String password = settings.get(name + ".password");
+        String keyPassword = store.equals("ssl.keystore") ? settings.getOrDefault(prefix + "ssl.key.password", password) : null;
+        Path pem = from.resolveSibling(from.getFileName() + ".pem");
+        try {
+            Files.writeString(pem, pem(from, type, password, keyPassword));
+        } catch (GeneralSecurityException | IOException error) {
+            throw new IllegalStateException(error);
+        }
+        settings.put(name + ".type", "PEM");
+        settings.put(name + ".location", pem.toString());
+        settings.remove(name + ".password");
+        settings.remove(prefix + "ssl.key.password");
+    }
+
+    private static String pem(Path from, String type, String password, String keyPassword) throws GeneralSecurityException, IOException {
+        KeyStore store = KeyStore.getInstance(type);
+        try (InputStream in = Files.newInputStream(from)) {
+            store.load(in, password == null ? null : password.toCharArray());
+        }
+        StringBuilder text = new StringBuilder();
+        var aliases = store.aliases();
+        while (aliases.hasMoreElements()) {
+            String alias = aliases.nextElement();
+            if (store.isKeyEntry(alias) && keyPassword != null) {
+                Key key = store.getKey(alias, keyPassword.toCharArray());
+                text.append(block("PRIVATE KEY", key.getEncoded()));
+                for (Certificate each : store.getCertificateChain(alias)) {
+                    text.append(block("CERTIFICATE", each.getEncoded()));
+                }
+            } else if (store.isCertificateEntry(alias)) {
+                text.append(block("CERTIFICATE", store.getCertificate(alias).getEncoded()));
+            }
+        }
+        return text.toString();
+    }
+
+    private static String block(String what, byte[] bytes) {
+        String lines = Base64.getMimeEncoder(64, new byte[] {'\n'}).encodeToString(bytes);
+        return "-----BEGIN " + what + "-----\n" + lines + "\n-----END " + what + "-----\n";
+    }
+}
