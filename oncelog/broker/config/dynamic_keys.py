@@ -62,7 +62,9 @@ _WITHOUT_EFFECT = frozenset(
     (
         "background.threads",
         "follower.fetch.last.tiered.offset.enable",
+        "follower.replication.throttled.rate",
         "group.coordinator.cached.buffer.max.bytes",
+        "leader.replication.throttled.rate",
         "log.cleaner.io.buffer.load.factor",
         "log.cleaner.io.buffer.size",
         "log.cleaner.io.max.bytes.per.second",
@@ -80,6 +82,7 @@ _WITHOUT_EFFECT = frozenset(
         "remote.log.manager.fetch.max.bytes.per.second",
         "remote.log.manager.follower.thread.pool.size",
         "remote.log.reader.threads",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
         "share.coordinator.cached.buffer.max.bytes",
         "transaction.partition.verification.enable",
     )

@@ -64,6 +64,16 @@ UNNEEDED_GROUPS = (
         is_fixed=True,
     ),
     UnneededGroup(
+        "Limits of replication",
+        "there is no other broker, and one data directory; they are set while a broker runs",
+        (
+            ("follower.replication.throttled.rate", _LONG, None, 0),
+            ("leader.replication.throttled.rate", _LONG, None, 0),
+            ("replica.alter.log.dirs.io.max.bytes.per.second", _LONG, None, 0),
+        ),
+        is_internal=True,
+    ),
+    UnneededGroup(
         "The controllers' quorum",
         "this node is its only voter, so that there is nothing to elect, fetch or wait for",
         (

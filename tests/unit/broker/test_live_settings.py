@@ -231,6 +231,14 @@ def test_min_insync_replicas_is_one_value_for_all_brokers_exactly_at_level_one()
         assert change(broker, BROKER_RESOURCE, "", **own) is ErrorCode.NONE
 
 
+def test_limits_of_replication_are_checked_and_shown_once_they_are_set() -> None:
+    broker, name = VirtualBroker(), "leader.replication.throttled.rate"
+    assert name not in described(broker, BROKER_RESOURCE, "1")
+    assert change(broker, BROKER_RESOURCE, "1", leader_replication_throttled_rate="-1") is ErrorCode.INVALID_REQUEST
+    assert change(broker, BROKER_RESOURCE, "1", leader_replication_throttled_rate="5") is ErrorCode.NONE
+    assert described(broker, BROKER_RESOURCE, "1")[name] == "5"
+
+
 def test_a_level_of_zero_is_not_finalized() -> None:
     broker = VirtualBroker()
     assert set_feature(broker, "transaction.version", 0, upgrade_type=3) is ErrorCode.NONE
