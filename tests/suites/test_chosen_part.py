@@ -1,4 +1,5 @@
-"""A part of Kafka's own tests in each run of `make interop`: classes of requests that take a few seconds each."""
+"""A part of Kafka's own tests in each run of `make interop`: classes of requests, transactions, groups and share groups
+that take some seconds each."""
 
 import pytest
 
@@ -11,11 +12,19 @@ from tests.support.foreign.interop import needs
 pytestmark = pytest.mark.interop
 
 CHOSEN = (
+    "kafka.server.AddPartitionsToTxnRequestServerTest",
     "kafka.server.ConsumerGroupDescribeRequestTest",
+    "kafka.server.ConsumerProtocolMigrationTest",
     "kafka.server.DeleteGroupsRequestTest",
     "kafka.server.DescribeGroupsRequestTest",
     "kafka.server.DescribeUserScramCredentialsRequestTest",
     "kafka.server.EdgeCaseRequestTest",
+    "kafka.server.OffsetDeleteRequestTest",
+    "kafka.server.ShareGroupDescribeRequestTest",
+    "kafka.server.ShareGroupHeartbeatRequestTest",
+    "kafka.server.StreamsGroupDescribeRequestTest",
+    "kafka.server.TxnOffsetCommitRequestTest",
+    "kafka.server.WriteTxnMarkersRequestTest",
 )
 
 

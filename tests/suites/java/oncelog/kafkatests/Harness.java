@@ -73,11 +73,11 @@ public final class Harness {
         if (node == null || !node.isRunning() && !node.isIn(directory)) {
             this.config = config;
             node = Cluster.node(config, directory);
+            node.makeUsers(users);
             broker = Brokers.broker(node, config);
         }
-        if (startup && !node.isRunning()) {
+        if (startup) {
             node.start();
-            users.forEach(new Outside(node)::makeUser);
         }
         return broker;
     }

@@ -1,6 +1,7 @@
 package oncelog.kafkatests;
 
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -15,6 +16,7 @@ public final class Node {
     private final Map<String, LoginProxy> proxies;
     private Server server;
     private Server standby;
+    private List<String> users = List.of();
     private boolean hasBegun;
 
     /** `proxies` stand before the listeners with these names. */
@@ -29,15 +31,28 @@ public final class Node {
         }
     }
 
+    /** Lets there be these users, as Kafka's storage tool takes them, from the first start on. */
+    void makeUsers(List<String> all) {
+        users = all;
+    }
+
     public synchronized void start() {
         if (isRunning()) {
             return;
         }
-        if (standby == null) {
+        if (standby != null) {
+            startBoth();
+        } else {
             server.start();
             proxies.forEach((name, proxy) -> proxy.leadTo(server.port(name)));
-            return;
         }
+        if (!hasBegun) {
+            users.forEach(new Outside(this)::makeUser);
+        }
+        hasBegun = true;
+    }
+
+    private void startBoth() {
         if (!proxies.isEmpty()) {
             throw new OutOfReach("two nodes with principals of the test's own");
         }
@@ -49,7 +64,6 @@ public final class Node {
         }
         server.start();
         standby.start();
-        hasBegun = true;
     }
 
     /** Stops the broker; the one that stands by, if there is one, leads from then on. */
