@@ -148,6 +148,9 @@ def make_context(settings: TlsSettings) -> ssl.SSLContext:
             context.load_verify_locations(cadata=settings.trusted.decode("ascii"))
         except (ssl.SSLError, UnicodeDecodeError) as error:
             raise TlsError(f"ssl.truststore: its certificates cannot be read ({error})") from error
+        # Each certificate in the trust store is trusted, as by Java. Without this OpenSSL takes the first of several
+        # with the same name for the one that signed: a client whose self-signed certificate was renewed is refused.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_mode = _CLIENT_AUTH[settings.client_auth]
     return context
 

@@ -130,6 +130,9 @@ def _context(settings: SecuritySettings) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=location, cadata=certificates)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{name} has no certificates in PEM: {_reason(error)}", hint=_AS_PEM) from None
+    if location is not None or certificates is not None:
+        # As Java does, each of these is trusted, also where several have the same name. Python 3.13 does so by itself.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     # A Python may leave it to the system's OpenSSL, as Debian's does.
     context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
     context.check_hostname = settings.ssl_endpoint_identification_algorithm == "https"

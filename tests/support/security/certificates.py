@@ -1,11 +1,14 @@
 """Certificates for tests: one authority, the broker's certificate for this machine, and clients' with any names."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
 import trustme
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 
 class Certificates:
@@ -40,6 +43,22 @@ class Certificates:
     def client(self, common_name: str) -> str:
         """Key and chain of a client."""
         return self.issued(f"client-{common_name}", f"{common_name}.example", common_name=common_name)
+
+    def self_signed(self, name: str, common_name: str) -> str:
+        """Key and certificate in a file of that name; the certificate has signed itself."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+        begins = datetime(2020, 1, 1)
+        certificate = (
+            x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+            .not_valid_before(begins)
+            .not_valid_after(begins + timedelta(days=36_500))
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        pem = serialization.Encoding.PEM
+        secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        return self._written(f"{name}.pem", secret + certificate.public_bytes(pem))
 
     def server_settings(self, *, client_auth: str = "none") -> dict[str, str]:
         """The broker's settings for TLS."""

@@ -1,5 +1,6 @@
 """The options of TLS and SASL: what makes no sense is named at once, and no secret is shown."""
 
+import contextlib
 import dataclasses
 import ssl
 from pathlib import Path
@@ -13,6 +14,7 @@ from oncelog.client.admin.settings import AdminSettings
 from oncelog.client.options.settings import ConsumerSettings
 from oncelog.client.wire.sasl import PasswordLogins
 from oncelog.client.wire.security import SecuritySettings, security_of
+from tests.support.security.certificates import Certificates
 
 SASL: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
 ALICE = {"sasl_username": "alice", "sasl_password": "hunter2"}
@@ -106,6 +108,27 @@ def test_certificates_and_their_names_are_checked_unless_the_program_says_otherw
     unnamed = security_of(dataclasses.replace(settings, ssl_endpoint_identification_algorithm="")).context
     assert unnamed is not None
     assert (unnamed.verify_mode, unnamed.check_hostname) == (ssl.CERT_REQUIRED, False)
+
+
+def test_each_certificate_in_the_trust_store_is_trusted_also_of_several_with_the_same_name(tmp_path: Path) -> None:
+    servers = [Certificates(tmp_path).self_signed(f"same-{each}", "renewed") for each in range(2)]
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text("".join(Path(each).read_text() for each in servers))
+    settings = SecuritySettings(security_protocol="SSL", ssl_truststore_location=str(trusted))
+    context = security_of(settings).context
+    assert context is not None
+    for each in servers:
+        shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        shown.load_cert_chain(each)
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = (
+            context.wrap_bio(to_client, to_server, server_hostname="localhost"),
+            shown.wrap_bio(to_server, to_client, server_side=True),
+        )
+        for end in ends * 2:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+        assert ends[0].getpeercert()
 
 
 def test_a_context_of_the_program_is_taken_as_it_is() -> None:

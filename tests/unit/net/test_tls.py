@@ -1,6 +1,7 @@
 """TLS between a socket and a connection: what reaches whom, what is held, how it ends. Both sides are in memory."""
 
 import ssl
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,21 @@ def test_a_certificate_of_another_authority_is_refused(
     assert client.transport.is_closed
     (warning,) = [line for line in client.server.virtual.warnings if line["event"] == "connection.closed"]
     assert "certificate is not accepted" in warning["reason"]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_each_certificate_in_the_trust_store_is_trusted_also_of_several_with_the_same_name(
+    certificates: Certificates, tmp_path: Path, number: int
+) -> None:
+    clients = [certificates.self_signed(f"same-{each}", "renewed") for each in range(2)]
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text("".join(Path(each).read_text() for each in clients))
+    server = TlsServer(certificates, "required", f"ssl.truststore.location={trusted}")
+    chosen = context(certificates)
+    chosen.load_cert_chain(clients[number])
+    client = TlsClient(server, chosen).handshake()
+    client.send(api_versions(1))
+    assert correlation_ids(client.received) == [1]
 
 
 @pytest.mark.parametrize(
