@@ -11,7 +11,7 @@ from tests.support.samples import in_proportion, lives
 LIVES = 6
 
 
-@lives(range(2, 3), LIVES)
+@lives(range(1), LIVES)
 def test_what_is_lost_with_the_tables_is_noticed_and_all_else_holds(seeds: range) -> None:
     counts: Counter[str] = Counter()
     for seed in seeds:
