@@ -9,6 +9,7 @@ import kafka.server.KafkaApis;
 import kafka.server.KafkaConfig;
 import kafka.server.ReplicaManager;
 
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.internals.Plugin;
@@ -17,6 +18,7 @@ import org.apache.kafka.controller.Controller;
 import org.apache.kafka.controller.ResultOrError;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
+import org.apache.kafka.server.BrokerLifecycleManager;
 import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.ApiError;
@@ -45,17 +47,26 @@ public final class Brokers {
         SocketServer sockets = sockets(() -> node);
         KRaftMetadataCache metadata = Mockito.mock(KRaftMetadataCache.class, call ->
             outside.ofMetadataCache(call.getMethod().getName(), call.getArguments()));
-        ReplicaManager replicas = Mockito.mock(ReplicaManager.class, call ->
-            call.getMethod().getName().equals("onlinePartition") ? partition(outside, call.getArgument(0)) : outOfReach(call));
         LogManager logs = Mockito.mock(LogManager.class, call -> switch (call.getMethod().getName()) {
-            case "getLog" -> outside.contains(call.getArgument(0)) ? Option.apply(log()) : Option.empty();
+            case "getLog" -> log(outside, call.getArgument(0));
             case "getLog$default$2" -> false;
             case "liveLogDirs" -> CollectionConverters.asScala(List.of()).toSeq();
             default -> outOfReach(call);
         });
+        ReplicaManager replicas = Mockito.mock(ReplicaManager.class, call -> switch (call.getMethod().getName()) {
+            case "onlinePartition" -> partition(outside, call.getArgument(0));
+            case "localLog" -> log(outside, call.getArgument(0));
+            case "localLogOrException" -> log(outside, call.getArgument(0)).get();
+            case "logManager" -> logs;
+            default -> outOfReach(call);
+        });
+        BrokerLifecycleManager lifecycle = Mockito.mock(BrokerLifecycleManager.class, call ->
+            call.getMethod().getName().equals("initialUnfenceFuture") ? CompletableFuture.completedFuture(null) : outOfReach(call));
         KafkaApis requests = Mockito.mock(KafkaApis.class, call -> switch (call.getMethod().getName()) {
             case "metadataCache" -> metadata;
             case "authorizerPlugin" -> authorizer;
+            case "clusterId" -> outside.clusterId();
+            case "brokerId" -> node.id();
             default -> outOfReach(call);
         });
         return Mockito.mock(BrokerServer.class, call -> {
@@ -66,6 +77,7 @@ public final class Brokers {
                 case "metadataCache": return metadata;
                 case "replicaManager": return replicas;
                 case "logManager": return logs;
+                case "lifecycleManager": return lifecycle;
                 case "dataPlaneRequestProcessor": return requests;
                 case "authorizerPlugin": return authorizer;
                 case "clusterId": return outside.clusterId();
@@ -84,12 +96,27 @@ public final class Brokers {
         if (!outside.contains(partition)) {
             return Option.empty();
         }
-        return Option.apply(Mockito.mock(Partition.class, call ->
-            call.getMethod().getName().equals("leaderLogIfLocal") ? Option.apply(log()) : outOfReach(call)));
+        return Option.apply(Mockito.mock(Partition.class, call -> switch (call.getMethod().getName()) {
+            case "leaderLogIfLocal", "log" -> log(outside, partition);
+            case "leaderIdIfLocal" -> Option.apply(outside.leader(partition));
+            case "getLeaderEpoch" -> outside.offset(partition, OffsetSpec.latest()).leaderEpoch().orElse(0);
+            default -> outOfReach(call);
+        }));
     }
 
-    private static UnifiedLog log() {
-        return Mockito.mock(UnifiedLog.class, Brokers::outOfReach);
+    /** Makes a log that has what requests show of it. */
+    private static Option<UnifiedLog> log(Outside outside, TopicPartition partition) {
+        if (!outside.contains(partition)) {
+            return Option.empty();
+        }
+        return Option.apply(Mockito.mock(UnifiedLog.class, call -> switch (call.getMethod().getName()) {
+            case "logEndOffset", "highWatermark" -> outside.offset(partition, OffsetSpec.latest()).offset();
+            case "logStartOffset" -> outside.offset(partition, OffsetSpec.earliest()).offset();
+            case "size" -> outside.size(partition);
+            case "config" -> outside.config(partition.topic());
+            case "topicPartition" -> partition;
+            default -> outOfReach(call);
+        }));
     }
 
     private static Option<Plugin<Authorizer>> authorizer(Node node, KafkaConfig config) {
@@ -120,6 +147,7 @@ public final class Brokers {
             case "controller" -> controller;
             case "socketServer" -> sockets(node);
             case "authorizerPlugin" -> authorizer(node.get(), config.get());
+            case "config" -> config.get();
             case "shutdown", "awaitShutdown", "startup" -> null;
             default -> outOfReach(call);
         });

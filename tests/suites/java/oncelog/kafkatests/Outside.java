@@ -1,6 +1,9 @@
 package oncelog.kafkatests;
 
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.ReplicaInfo;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
 import org.apache.kafka.clients.admin.ScramMechanism;
 import org.apache.kafka.clients.admin.TopicDescription;
@@ -8,13 +11,16 @@ import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.metadata.LeaderAndIsr;
+import org.apache.kafka.storage.internals.log.LogConfig;
 
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.regex.Matcher;
@@ -96,6 +102,30 @@ final class Outside {
 
     boolean contains(TopicPartition partition) {
         return topic(partition.topic()).filter(found -> partition.partition() < found.partitions().size()).isPresent();
+    }
+
+    int leader(TopicPartition partition) {
+        return topic(partition.topic()).orElseThrow().partitions().get(partition.partition()).leader().id();
+    }
+
+    ListOffsetsResultInfo offset(TopicPartition partition, OffsetSpec which) {
+        return ask(admin -> admin.listOffsets(Map.of(partition, which)).partitionResult(partition).get());
+    }
+
+    long size(TopicPartition partition) {
+        return ask(admin -> admin.describeLogDirs(List.of(node.id())).allDescriptions().get().get(node.id()).values().stream()
+            .map(each -> each.replicaInfos().get(partition)).filter(Objects::nonNull).mapToLong(ReplicaInfo::size).sum());
+    }
+
+    LogConfig config(String topic) {
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        Map<String, String> values = new HashMap<>();
+        ask(admin -> admin.describeConfigs(List.of(resource)).all().get().get(resource)).entries().forEach(each -> {
+            if (each.value() != null && LogConfig.configNames().contains(each.name())) {
+                values.put(each.name(), each.value());
+            }
+        });
+        return new LogConfig(values);
     }
 
     /** Answers a method of Kafka's MetadataCache. */
