@@ -129,6 +129,8 @@ class PairWorld(BrokerWorld):
         """When each node was seen last with the lease and a connection."""
         self._there_ms: dict[int, int] = {}
         """When the row of each node was seen last before its time was over."""
+        self._renewed_us: dict[int, int] = {}
+        """When each node last renewed its row, also if it has taken it away since."""
         self._deposed_us: dict[str, int] = {}
         """When the lease was taken from these starts, which had not given it back."""
         self._starting: set[int] = set()
@@ -199,6 +201,8 @@ class PairWorld(BrokerWorld):
         for node_id, (_, until_us) in database.nodes.items():
             if until_us > now_ms * 1000:
                 self._there_ms[node_id] = now_ms
+            renewed_us = until_us - self.around.lease_ms * 1000
+            self._renewed_us[node_id] = max(self._renewed_us.get(node_id, 0), renewed_us)
 
     def _judge(self, process: VirtualProcess) -> None:
         for failure in process.failures:
@@ -329,15 +333,15 @@ class PairWorld(BrokerWorld):
             )
 
     def _judge_listed(self, arrival: Arrival, leader_node_id: int, node_ids: Sequence[int]) -> None:
-        serving, lease_us = arrival.serving, self.around.lease_ms * 1000
+        serving = arrival.serving
         assert serving is not None
         deposed = {self._node_id_of(owner) for owner in self._deposed_us} - {NO_NODE}
         self.tally.deposed_unlisted += bool(deposed - set(node_ids))
         for node_id in set(node_ids) - {serving.node_id, leader_node_id}:
             self.tally.listed_nodes += 1
-            row, until_us = self.database.nodes[node_id]
+            row, _ = self.database.nodes[node_id]
             deposed_us = self._deposed_us.get(row.owner, -1)
-            is_renewed = until_us - lease_us > deposed_us
+            is_renewed = self._renewed_us.get(node_id, 0) > deposed_us
             is_deposed = leader_node_id == self.database.node_id and deposed_us >= 0 and not is_renewed
             is_well = arrival.server_ms >= self._well_from_ms.get(serving.node_id, 0)
             there_ms = self._there_ms.get(node_id, -1)
