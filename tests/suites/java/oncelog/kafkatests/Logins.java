@@ -35,8 +35,7 @@ final class Logins {
         settings.merge("listeners", OUTSIDE + "://localhost:0", Logins::and);
         settings.computeIfPresent("advertised.listeners", (name, value) -> and(value, OUTSIDE + "://localhost:0"));
         settings.put(PROTOCOLS, and(protocols(settings), OUTSIDE + ":SASL_PLAINTEXT"));
-        settings.put("listener.name.outside.sasl.enabled.mechanisms", "PLAIN");
-        settings.put("listener.name.outside.plain.sasl.jaas.config", PLAIN + " user_outside=\"outside\";");
+        takePlain(settings, OUTSIDE, "outside");
         settings.merge("super.users", "User:outside", (given, own) -> given + ";" + own);
     }
 
@@ -64,20 +63,11 @@ final class Logins {
             return proxies;
         }
         for (String name : names(settings)) {
-            if (!protocol(settings, name).equals("PLAINTEXT")) {
-                continue;
-            }
-            try {
-                KafkaPrincipalBuilder made = (KafkaPrincipalBuilder) Class.forName(builder).getDeclaredConstructor().newInstance();
-                String user = made.build(new PlaintextAuthenticationContext(InetAddress.getLoopbackAddress(), name)).getName();
-                LoginProxy proxy = new LoginProxy(user);
-                proxies.put(name, proxy);
+            if (protocol(settings, name).equals("PLAINTEXT")) {
+                String user = principal(builder, name);
+                proxies.put(name, new LoginProxy(user));
                 settings.put(PROTOCOLS, protocols(settings).replace(name + ":PLAINTEXT", name + ":SASL_PLAINTEXT"));
-                String prefix = "listener.name." + name.toLowerCase(Locale.ROOT) + ".";
-                settings.put(prefix + "sasl.enabled.mechanisms", "PLAIN");
-                settings.put(prefix + "plain.sasl.jaas.config", PLAIN + " user_" + user + "=\"" + user + "\";");
-            } catch (ReflectiveOperationException error) {
-                throw new OutOfReach(builder);
+                takePlain(settings, name, user);
             }
         }
         if (!proxies.isEmpty()) {
@@ -88,6 +78,22 @@ final class Logins {
                 .collect(Collectors.joining(",")));
         }
         return proxies;
+    }
+
+    private static String principal(String builder, String listener) {
+        try {
+            KafkaPrincipalBuilder made = (KafkaPrincipalBuilder) Class.forName(builder).getDeclaredConstructor().newInstance();
+            return made.build(new PlaintextAuthenticationContext(InetAddress.getLoopbackAddress(), listener)).getName();
+        } catch (ReflectiveOperationException error) {
+            throw new OutOfReach(builder);
+        }
+    }
+
+    /** Lets a listener log in one user, whose password is the name. */
+    private static void takePlain(Map<String, String> settings, String listener, String user) {
+        String prefix = "listener.name." + listener.toLowerCase(Locale.ROOT) + ".";
+        settings.put(prefix + "sasl.enabled.mechanisms", "PLAIN");
+        settings.put(prefix + "plain.sasl.jaas.config", PLAIN + " user_" + user + "=\"" + user + "\";");
     }
 
     /** Adds the login modules of the JVM's configuration to listeners with SASL that have none of their own. */
