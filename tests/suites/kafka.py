@@ -29,6 +29,7 @@ JARS = PLACE / "kafkas-tests"
 """Where tools/interop.py puts Kafka's test jars, and JUnit."""
 STAND_IN = PLACE / "kafkas-tests-java"
 """Where it compiles tests/suites/java."""
+JAVA = Path(__file__).parent / "java"
 ELSEWHERE = "ONCELOG_KAFKA_TEST_CLASSES"
 """A variable: folders, with colons between, of test classes that no registry has compiled."""
 TEST_LIMIT_S = 90
@@ -87,6 +88,7 @@ def _command(name: str, tests: Sequence[str], broker: Broker) -> list[str]:
         # What Kafka's own build gives its tests, for the Kerberos that some of them start.
         "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
         f"-Djava.io.tmpdir={broker.directory}",
+        f"-Dlog4j2.configurationFile={JAVA / 'log4j2.xml'}",
         f"-Doncelog.limit={TEST_LIMIT_S} s",
         f"-Doncelog.serve={sys.executable} -m oncelog.broker serve",
         f"-Doncelog.broker={broker.kind}",

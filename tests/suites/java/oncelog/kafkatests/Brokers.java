@@ -80,6 +80,8 @@ public final class Brokers {
                 case "lifecycleManager": return lifecycle;
                 case "dataPlaneRequestProcessor": return requests;
                 case "authorizerPlugin": return authorizer;
+                case "credentialProvider": return outside.credentials();
+                case "tokenCache": return outside.tokens();
                 case "clusterId": return outside.clusterId();
                 case "startup": node.start(); return null;
                 case "shutdown": node.stop(); return null;

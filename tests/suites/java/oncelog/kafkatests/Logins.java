@@ -18,6 +18,7 @@ import javax.security.auth.login.Configuration;
 final class Logins {
     private static final String OUTSIDE = "OUTSIDE";
     private static final String PROTOCOLS = "listener.security.protocol.map";
+    private static final String BUILDER = "principal.builder.class";
     private static final String PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required";
     private static final Map<String, List<String>> MECHANISMS = Map.of(
         "PlainLoginModule", List.of("plain"),
@@ -26,10 +27,10 @@ final class Logins {
 
     private Logins() { }
 
-    /** Adds a listener at which the stand-in asks, where there are rights, or no other listener takes it without a login. */
+    /** Adds a listener at which the stand-in asks, where there are rights or tokens, or none takes it without a login. */
     static void addOutside(Map<String, String> settings) {
         boolean isOpen = names(settings).stream().anyMatch(name -> protocol(settings, name).equals("PLAINTEXT"));
-        if (isOpen && !settings.containsKey("authorizer.class.name")) {
+        if (isOpen && !settings.containsKey("authorizer.class.name") && !settings.containsKey("delegation.token.secret.key")) {
             return;
         }
         settings.merge("listeners", OUTSIDE + "://localhost:0", Logins::and);
@@ -58,12 +59,11 @@ final class Logins {
     /** Lets listeners without a login have the principals of the test's own builder of principals, if it has one. */
     static Map<String, LoginProxy> principals(Map<String, String> settings) {
         Map<String, LoginProxy> proxies = new HashMap<>();
-        String builder = settings.getOrDefault("principal.builder.class", "org.apache.kafka");
-        if (builder.startsWith("org.apache.kafka")) {
-            return proxies;
-        }
         for (String name : names(settings)) {
-            if (protocol(settings, name).equals("PLAINTEXT")) {
+            String own = "listener.name." + name.toLowerCase(Locale.ROOT) + "." + BUILDER;
+            String builder = settings.getOrDefault(own, settings.getOrDefault(BUILDER, "org.apache.kafka"));
+            if (protocol(settings, name).equals("PLAINTEXT") && !builder.startsWith("org.apache.kafka")) {
+                settings.remove(own);
                 String user = principal(builder, name);
                 proxies.put(name, new LoginProxy(user));
                 settings.put(PROTOCOLS, protocols(settings).replace(name + ":PLAINTEXT", name + ":SASL_PLAINTEXT"));
@@ -71,7 +71,7 @@ final class Logins {
             }
         }
         if (!proxies.isEmpty()) {
-            settings.remove("principal.builder.class");
+            settings.remove(BUILDER);
             settings.put("advertised.listeners", names(settings).stream()
                 .filter(proxies::containsKey)
                 .map(name -> name + "://localhost:" + proxies.get(name).port())

@@ -98,6 +98,10 @@ public final class Node {
         return standby == null ? own : own + ",localhost:" + standby.port(listener);
     }
 
+    boolean hasTokens() {
+        return server.has("delegation.token.secret.key");
+    }
+
     /** Returns the settings of an Admin that may do everything. */
     Map<String, Object> outside() {
         return server.outside();

@@ -14,7 +14,10 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.security.scram.ScramCredential;
+import org.apache.kafka.common.security.token.delegation.internals.DelegationTokenCache;
 import org.apache.kafka.metadata.LeaderAndIsr;
+import org.apache.kafka.security.CredentialProvider;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 import java.util.HashMap;
@@ -29,6 +32,8 @@ import java.util.regex.Pattern;
 /** What a client learns about a node by the protocol, where tests ask Kafka's own metadata for it. */
 final class Outside {
     private static final Pattern USER = Pattern.compile("(SCRAM[^=]*)=\\[name=(.*),password=(.*)\\]");
+
+    private static final List<String> MECHANISMS = List.of("SCRAM-SHA-256", "SCRAM-SHA-512");
 
     private final Node node;
 
@@ -73,6 +78,26 @@ final class Outside {
         ScramCredentialInfo info = new ScramCredentialInfo(ScramMechanism.fromMechanismName(user.group(1)), 4096);
         ask(admin -> admin.alterUserScramCredentials(List.of(
             new UserScramCredentialUpsertion(user.group(2), info, user.group(3)))).all().get());
+    }
+
+    /** Returns the users with SCRAM that there are now; their keys are not to be had, and empty here. */
+    CredentialProvider credentials() {
+        CredentialProvider all = new CredentialProvider(MECHANISMS, tokens());
+        ask(admin -> admin.describeUserScramCredentials().all().get()).forEach((user, described) ->
+            described.credentialInfos().forEach(each -> all.credentialCache
+                .cache(each.mechanism().mechanismName(), ScramCredential.class)
+                .put(user, new ScramCredential(new byte[0], new byte[0], new byte[0], each.iterations()))));
+        return all;
+    }
+
+    /** Returns the delegation tokens that there are now. */
+    DelegationTokenCache tokens() {
+        DelegationTokenCache all = new DelegationTokenCache(MECHANISMS);
+        if (node.hasTokens()) {
+            ask(admin -> admin.describeDelegationToken().delegationTokens().get()).forEach(each ->
+                all.updateCache(each, Map.of()));
+        }
+        return all;
     }
 
     String clusterId() {

@@ -132,6 +132,10 @@ final class Server {
         return process != null && process.isAlive();
     }
 
+    boolean has(String setting) {
+        return settings.containsKey(setting);
+    }
+
     /** Returns the settings of an Admin that may do everything. */
     Map<String, Object> outside() {
         Map<String, Object> all = new HashMap<>(Logins.ofOutside(settings));
