@@ -17,7 +17,7 @@ from oncelog.broker.config.group_config import GROUP_CONFIGS
 from oncelog.broker.config.kafka_names import FIXED, HIDDEN, UNNEEDED_KEYS
 from oncelog.broker.config.settings import BrokerConfig, Origin
 from oncelog.broker.config.topic_config import ConfigSource, broker_synonyms, resolve_topic_config, source_of
-from oncelog.broker.config.topic_keys import TOPIC_CONFIGS
+from oncelog.broker.config.topic_keys import INTERNAL_TOPIC_CONFIGS, TOPIC_CONFIGS
 from oncelog.protocol.generated.describe_configs_response import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 Entries = list[DescribeConfigsResourceResult]
@@ -40,7 +40,7 @@ INTERNAL = frozenset(
 
 def describe_topic(config: Mapping[str, str], broker_config: BrokerConfig) -> Entries:
     entries = []
-    for name in TOPIC_CONFIGS:
+    for name in (*TOPIC_CONFIGS, *(each for each in INTERNAL_TOPIC_CONFIGS if each in config)):
         resolved = resolve_topic_config(name, config, broker_config)
         entries.append(_entry(resolved.key, resolved.value, resolved.synonyms))
     return entries

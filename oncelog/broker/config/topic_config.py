@@ -15,12 +15,16 @@ from enum import IntEnum
 
 from oncelog.broker.config.config_key import INT64_MAX, BadList, ConfigKey, ConfigType, NotAChoice
 from oncelog.broker.config.settings import BrokerConfig, Origin
-from oncelog.broker.config.topic_keys import TOPIC_CONFIGS, Synonym, TopicConfigKey
+from oncelog.broker.config.topic_keys import (
+    INTERNAL_SEGMENT_BYTES,
+    INTERNAL_TOPIC_CONFIGS,
+    TOPIC_CONFIGS,
+    Synonym,
+    TopicConfigKey,
+)
 from oncelog.broker.log.log_config import LogConfig, log_config_of
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-
-_INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 
 
 class ConfigSource(IntEnum):
@@ -60,10 +64,6 @@ class TopicConfigValue:
     synonyms: tuple[tuple[str, str, ConfigSource], ...]
 
 
-# Kafka's back door for tests that need small segments: not described, not rejected.
-_INTERNAL_KEY = ConfigKey(_INTERNAL_SEGMENT_BYTES, ConfigType.INT, None, "segment.bytes below its bound, for tests.", 1)
-
-
 _THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 _THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
 
@@ -91,11 +91,11 @@ def _check_throttled(name: str, value: str) -> None:
 def validate_topic_config(config: Mapping[str, str]) -> None:
     """Raises KafkaError(INVALID_CONFIG) with Kafka's message."""
     for name, value in config.items():
-        if name != _INTERNAL_SEGMENT_BYTES and name not in TOPIC_CONFIGS:
+        topic_key = TOPIC_CONFIGS.get(name) or INTERNAL_TOPIC_CONFIGS.get(name)
+        if topic_key is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
-        key = TOPIC_CONFIGS[name].key if name in TOPIC_CONFIGS else _INTERNAL_KEY
         try:
-            key.check(value)
+            topic_key.key.check(value)
             if name in _THROTTLED:
                 _check_throttled(name, value)
         except ValueError as error:
@@ -116,7 +116,7 @@ def validate_topic_config(config: Mapping[str, str]) -> None:
 
 def resolve_topic_config(name: str, config: Mapping[str, str], broker_config: BrokerConfig) -> TopicConfigValue:
     """Return the value of one setting for a topic with `config`, and its source. Raises KeyError for other names."""
-    topic_key = TOPIC_CONFIGS[name]
+    topic_key = TOPIC_CONFIGS.get(name) or INTERNAL_TOPIC_CONFIGS[name]
     synonyms = broker_synonyms([synonym.name for synonym in topic_key.synonyms], broker_config)
     value = _value(topic_key, config, broker_config)
     if name in config:
@@ -160,8 +160,8 @@ def log_config_for(config: Mapping[str, str], broker_config: BrokerConfig) -> Lo
     """Return the settings of a partition's log."""
     # Called for each partition that is opened: without the synonyms, which only a description shows.
     values = {name: _value(topic_key, config, broker_config) for name, topic_key in TOPIC_CONFIGS.items()}
-    if _INTERNAL_SEGMENT_BYTES in config:
-        values["segment.bytes"] = config[_INTERNAL_SEGMENT_BYTES]
+    if INTERNAL_SEGMENT_BYTES in config:
+        values["segment.bytes"] = config[INTERNAL_SEGMENT_BYTES]
     for name in ("producer.id.expiration.ms", "oncelog.record.validation"):
         values[name] = broker_config.get_str(name)
     return log_config_of(values)
@@ -177,7 +177,7 @@ def internal_topic_config(name: str, broker_config: BrokerConfig) -> tuple[int, 
     config = {"cleanup.policy": "compact", "compression.type": "producer"}
     segment_bytes = broker_config.get_int(f"{prefix}.segment.bytes")
     # Kafka accepts any size from one byte here, whatever the bound for topics.
-    config["segment.bytes" if segment_bytes >= 1048576 else _INTERNAL_SEGMENT_BYTES] = str(segment_bytes)
+    config["segment.bytes" if segment_bytes >= 1048576 else INTERNAL_SEGMENT_BYTES] = str(segment_bytes)
     if name == TRANSACTION_STATE:
         config.update({"compression.type": "uncompressed", "unclean.leader.election.enable": "false"})
     if name == SHARE_GROUP_STATE:

@@ -122,3 +122,11 @@ _TABLE = (
 )
 
 TOPIC_CONFIGS = {item.name: item for item in _TABLE}
+
+INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
+INTERNAL_TOPIC_CONFIGS = {
+    INTERNAL_SEGMENT_BYTES: TopicConfigKey(
+        ConfigKey(INTERNAL_SEGMENT_BYTES, ConfigType.INT, None, "The size of a segment below the bound, for tests.", 1)
+    )
+}
+"""Kafka's internal settings of a topic: shown once they are given, as in Kafka."""

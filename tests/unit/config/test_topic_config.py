@@ -2,6 +2,7 @@
 
 import pytest
 
+from oncelog.broker.config.descriptions import describe_topic
 from oncelog.broker.config.settings import BrokerConfig, load_config
 from oncelog.broker.config.topic_config import (
     ConfigSource,
@@ -155,3 +156,11 @@ def test_the_state_of_share_groups_is_bounded_by_its_coordinator_and_by_nothing_
     log_config = log_config_for(config, broker)
     assert (log_config.is_compacted, log_config.is_deleting) == (False, True)
     assert (log_config.retention_ms, log_config.retention_bytes) == (-1, -1)
+
+
+def test_an_internal_setting_is_described_once_it_is_given() -> None:
+    """As in Kafka's KafkaConfigSchema, so that CreateTopics and DescribeConfigs show what was set."""
+    given = {"internal.segment.bytes": "1000"}
+    for config in ({}, given):
+        described = {each.name: each.value for each in describe_topic(config, _broker())}
+        assert {name: value for name, value in described.items() if name.startswith("internal.")} == config
