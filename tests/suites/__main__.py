@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--broker", choices=BROKERS, default=BROKERS[0])
     parser.add_argument("--storage", choices=STORAGES, default=STORAGES[0])
     parser.add_argument("--tests", nargs="+", default=(), help="only these: others keep their outcomes")
+    parser.add_argument("--no-reason-yet", action="store_true", help="only the tests that have none over these records")
     parser.add_argument("--logs", type=Path, help="a directory in which to keep what the suites print")
     return parser
 
@@ -71,15 +72,23 @@ def _run(collection: Collection, suites: Sequence[Suite], arguments: argparse.Na
     if arguments.logs is not None:
         arguments.logs.mkdir(parents=True, exist_ok=True)
     for number, suite in enumerate(suites, 1):
-        result = result_of(suite, where, arguments.tests, arguments.logs)
+        tests = _without_reason(collection, suite, arguments.storage) if arguments.no_reason_yet else arguments.tests
+        if arguments.no_reason_yet and not tests:
+            continue
+        result = result_of(suite, where, tests, arguments.logs)
         # Read again each time: another run may have added results of its own.
         kept = [each for each in KEPT.read(collection.results) if each.suite == suite.name]
         if result.outcomes and arguments.do == "run":
-            result = _with_the_rest(result, kept) if arguments.tests else result
+            result = _with_the_rest(result, kept) if tests else result
             KEPT.keep(collection.results, result)
             write_page(collection, KEPT.read(collection.results), read_reasons())
         faults += _report(f"{number}/{len(suites)}", result, kept)
     return int(faults > 0)
+
+
+def _without_reason(collection: Collection, suite: Suite, storage: str) -> Sequence[str]:
+    judged = judge_all((each for each in KEPT.read(collection.results) if each.suite == suite.name), read_reasons())
+    return [test for each in judged if each.result.where.storage == storage for test in each.faults]
 
 
 def _with_the_rest(some: Result, kept: Sequence[Result]) -> Result:

@@ -191,7 +191,7 @@ SUITES = (
             "group.share.min.record.lock.duration.ms=1000",
             *_RIGHTS,
         ),
-        one_by_one=True,
+        processes="each test",
         timeout_s=900,
     ),
     Suite(
@@ -210,7 +210,7 @@ SUITES = (
         lambda: sdist_of("kafka-python", KAFKA_PYTHON),
         settings=(*_QUICK, "num.partitions=4", "node.id=0", "group.min.session.timeout.ms=500", *_RIGHTS),
         port=9092,
-        one_by_one=True,
+        processes="each test",
         timeout_s=400,
     ),
 )

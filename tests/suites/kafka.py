@@ -27,6 +27,8 @@ from tools.interop import PLACE, ROOT, jar_version, prepare_java, prepare_kafkas
 
 JARS = PLACE / "kafkas-tests"
 """Where tools/interop.py puts Kafka's test jars, and JUnit."""
+CONNECT = PLACE / "connect"
+"""Where it puts Connect's, with a web server."""
 STAND_IN = PLACE / "kafkas-tests-java"
 """Where it compiles tests/suites/java."""
 JAVA = Path(__file__).parent / "java"
@@ -73,7 +75,7 @@ def suite_of(name: str, version: str = "") -> Suite:
         read_junit,
         read_notes,
         starts_brokers=True,
-        one_by_one=True,
+        processes="all tests",
         timeout_s=CLASS_LIMIT_S,
     )
 
@@ -97,14 +99,14 @@ def _command(name: str, tests: Sequence[str], broker: Broker) -> list[str]:
         "-cp",
         _class_path(broker.kind),
         "oncelog.kafkatests.Run",
-        *(test if test == name else f"{name}#{test}" for test in tests),
+        *(test if test == name else f"{name}#{test.partition('/')[0]}" for test in tests),
     ]
 
 
 def _class_path(kind: str) -> str:
     """The stand-in first: its classes have the names of some of Kafka's. Last, it only runs the tests."""
     libraries = os.environ.get("ONCELOG_KAFKA_LIBS", str(PLACE / "kafka"))
-    theirs = [*map(str, _elsewhere()), f"{JARS}/*", f"{libraries}/*"]
+    theirs = [*map(str, _elsewhere()), f"{JARS}/*", f"{libraries}/*", f"{CONNECT}/*"]
     return ":".join([*theirs, str(STAND_IN)] if kind == "kafka" else [str(STAND_IN), *theirs])
 
 

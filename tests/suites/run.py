@@ -39,7 +39,7 @@ def result_of(suite: Suite, where: Where, wanted: Sequence[str] = (), logs: Path
             until(lambda: _listens(ready_at))
         outcomes: dict[str, Outcome] = {}
         notes: Counter[str] = Counter()
-        for some, given in (_one_by_one if suite.one_by_one else _together)(suite, tests, broker, logs or directory):
+        for some, given in _RUNS[suite.processes](suite, tests, broker, logs or directory):
             outcomes |= some
             notes.update(given)
             failed = [f"\n    {test}: {each.why}" for test, each in some.items() if each.status == "failed"]
@@ -60,10 +60,20 @@ def _together(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) ->
 def _one_by_one(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) -> Iterator[_Found]:
     """A test of an administrator changes the broker under those beside it."""
     for test in tests:
-        output, code = _process(suite, [test], broker, logs)
-        some = suite.read(output)
-        # What ends well and has run nothing has no tests.
-        yield some or ({test: LATE if code is None else FAILED} if code != 0 else {}), suite.notes(output)
+        yield from _at_once(suite, [test], broker, logs)
+
+
+def _at_once(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) -> Iterator[_Found]:
+    output, code = _process(suite, tests, broker, logs)
+    yield suite.read(output) or _in_place_of(tests[0], code), suite.notes(output)
+
+
+def _in_place_of(test: str, code: int | None) -> Mapping[str, Outcome]:
+    """What ends well and has run nothing has no tests."""
+    return {test: LATE if code is None else FAILED} if code != 0 else {}
+
+
+_RUNS = {"continued": _together, "each test": _one_by_one, "all tests": _at_once}
 
 
 def _process(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) -> tuple[str, int | None]:
@@ -85,7 +95,7 @@ def _process(suite: Suite, tests: Sequence[str], broker: Broker, logs: Path) -> 
                 with suppress(subprocess.TimeoutExpired):
                     code = process.wait(_SAY_EVERY_S)
                     break
-                if not suite.one_by_one:
+                if suite.processes == "continued":
                     say(suite.name, f"{len(suite.read(log.read_text(errors='replace')))} of {len(tests)} begun")
         finally:
             with suppress(ProcessLookupError):

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+Processes = Literal["continued", "each test", "all tests"]
+"""What runs in a process: all tests, and behind one that ended it another process those that are left; each test; or all
+tests, once."""
 Status = Literal["passed", "failed", "skipped", "late"]
 """`late`: it was begun, and its time was over before it ended."""
 
@@ -77,8 +80,7 @@ class Suite:
     """Where the suite looks for a broker, if that is fixed in it."""
     beside: Callable[[], tuple[Sequence[str], int]] | None = None
     """The command of a program that has to run beside it, and the port at which it listens when it is ready."""
-    one_by_one: bool = False
-    """Each of its tests has a process. Otherwise one process has all, and another those behind one that ended it."""
+    processes: Processes = "continued"
     timeout_s: int = 240
     """The limit of one process."""
 

@@ -128,7 +128,7 @@ def test_each_test_of_a_suite_that_runs_them_one_by_one_has_a_process(script: st
         lambda tests, _: ["sh", "-c", script, *tests],
         read_go,
         starts_brokers=True,
-        one_by_one=True,
+        processes="each test",
     )
     assert {test: str(each) for test, each in result_of(suite, Where()).outcomes.items()} == outcomes
 

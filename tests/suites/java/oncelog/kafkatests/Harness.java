@@ -17,7 +17,9 @@ import org.apache.kafka.metadata.storage.Formatter;
 
 import java.lang.reflect.Field;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ExecutionException;
 
 /** The cluster of a Scala test: its harness makes no controller, and all the brokers that it makes are one node. */
@@ -54,6 +56,9 @@ public final class Harness {
             .type(ElementMatchers.named("kafka.server.QuorumTestHarness"))
             .transform((builder, type, loader, module, domain) -> builder.visit(Advice.to(NoController.class)
                 .on(ElementMatchers.named("newKRaftQuorum").and(ElementMatchers.takesArguments(2)))))
+            .type(ElementMatchers.named("org.apache.kafka.connect.util.clusters.EmbeddedConnectBuilder"))
+            .transform((builder, type, loader, module, domain) -> builder.visit(Advice.to(PluginsByTheirFiles.class)
+                .on(ElementMatchers.named("build").and(ElementMatchers.takesArguments(0)))))
             .type(ElementMatchers.named("kafka.utils.TestUtils$"))
             .transform((builder, type, loader, module, domain) -> builder
                 .visit(Advice.to(Nothing.class).on(ElementMatchers.named("ensureConsistentKRaftMetadata")))
@@ -108,6 +113,18 @@ public final class Harness {
         @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
         static boolean enter() {
             return true;
+        }
+    }
+
+    /** Lets Connect's workers find their plugins by META-INF/services: they read every class of every jar otherwise, a minute long. */
+    public static final class PluginsByTheirFiles {
+        private PluginsByTheirFiles() { }
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.FieldValue(value = "workerProps", readOnly = false) Map<String, String> settings) {
+            Map<String, String> all = new HashMap<>(settings);
+            all.putIfAbsent("plugin.discovery", "service_load");
+            settings = all;
         }
     }
 

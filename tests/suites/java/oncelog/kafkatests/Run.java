@@ -1,10 +1,12 @@
 package oncelog.kafkatests;
 
+import org.junit.platform.engine.FilterResult;
 import org.junit.platform.engine.TestExecutionResult;
 import org.junit.platform.engine.discovery.DiscoverySelectors;
 import org.junit.platform.engine.support.descriptor.ClassSource;
 import org.junit.platform.engine.support.descriptor.MethodSource;
 import org.junit.platform.launcher.LauncherDiscoveryRequest;
+import org.junit.platform.launcher.PostDiscoveryFilter;
 import org.junit.platform.launcher.TestExecutionListener;
 import org.junit.platform.launcher.TestIdentifier;
 import org.junit.platform.launcher.core.LauncherDiscoveryRequestBuilder;
@@ -15,12 +17,15 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
-/** Runs the tests of classes, or of `class#method`, and writes a line of JSON when one begins and when it ends. */
+/** Runs the tests of classes, or only `class#method`, and writes a line of JSON when one begins and when it ends. */
 public final class Run implements TestExecutionListener {
     private final PrintStream results;
     private final ObjectMapper json = new ObjectMapper();
@@ -38,9 +43,15 @@ public final class Run implements TestExecutionListener {
             Harness.install();
         }
         LauncherDiscoveryRequestBuilder request = LauncherDiscoveryRequestBuilder.request();
+        Set<String> methods = new HashSet<>();
         for (String each : arguments) {
-            request.selectors(each.contains("#") ? DiscoverySelectors.selectMethod(each) : DiscoverySelectors.selectClass(each));
+            String[] parts = each.split("#");
+            request.selectors(DiscoverySelectors.selectClass(parts[0]));
+            methods.addAll(Arrays.asList(parts).subList(1, parts.length));
         }
+        // By its name alone: a selector of a method wants the types of its parameters, too.
+        request.filters((PostDiscoveryFilter) test -> FilterResult.includedIf(methods.isEmpty()
+            || !(test.getSource().orElse(null) instanceof MethodSource method) || methods.contains(method.getMethodName())));
         LauncherDiscoveryRequest built = request
             .configurationParameter("junit.jupiter.extensions.autodetection.enabled", "true")
             .configurationParameter("junit.jupiter.execution.timeout.default", System.getProperty("oncelog.limit", "120 s"))
