@@ -59,6 +59,9 @@ public final class Harness {
             .type(ElementMatchers.named("org.apache.kafka.connect.util.clusters.EmbeddedConnectBuilder"))
             .transform((builder, type, loader, module, domain) -> builder.visit(Advice.to(PluginsByTheirFiles.class)
                 .on(ElementMatchers.named("build").and(ElementMatchers.takesArguments(0)))))
+            .type(ElementMatchers.nameEndsWith(".EmbeddedKafkaCluster"))
+            .transform((builder, type, loader, module, domain) -> builder.visit(Advice.to(OneCopy.class)
+                .on(ElementMatchers.named("createTopic").and(ElementMatchers.takesArgument(2, int.class)))))
             .type(ElementMatchers.named("kafka.utils.TestUtils$"))
             .transform((builder, type, loader, module, domain) -> builder
                 .visit(Advice.to(Nothing.class).on(ElementMatchers.named("ensureConsistentKRaftMetadata")))
@@ -125,6 +128,16 @@ public final class Harness {
             Map<String, String> all = new HashMap<>(settings);
             all.putIfAbsent("plugin.discovery", "service_load");
             settings = all;
+        }
+    }
+
+    /** Lets a topic have one replica before Kafka's own helper counts the brokers. */
+    public static final class OneCopy {
+        private OneCopy() { }
+
+        @Advice.OnMethodEnter
+        static void enter(@Advice.Argument(value = 2, readOnly = false) int replicas) {
+            replicas = OneReplica.of(replicas);
         }
     }
 

@@ -32,11 +32,16 @@ public final class OneReplica {
         }
     }
 
-    public static void change(CreatableTopic topic) {
-        if (topic.replicationFactor() > 1 && topic.replicationFactor() <= brokers) {
-            Notes.count("replicas made 1: " + topic.replicationFactor());
-            topic.setReplicationFactor((short) 1);
+    public static int of(int replicas) {
+        if (replicas < 2 || replicas > brokers) {
+            return replicas;
         }
+        Notes.count("replicas made 1: " + replicas);
+        return 1;
+    }
+
+    public static void change(CreatableTopic topic) {
+        topic.setReplicationFactor((short) of(topic.replicationFactor()));
         for (CreatableReplicaAssignment each : topic.assignments()) {
             if (each.brokerIds().stream().allMatch(id -> id >= 0 && id < brokers) && !each.brokerIds().equals(List.of(0))) {
                 Notes.count("assignment made [0]: " + each.brokerIds());
