@@ -70,6 +70,7 @@ public final class Cluster {
     private static Node node(KafkaConfig config, Map<String, String> settings, Path directory) {
         Map<String, LoginProxy> proxies = Logins.principals(settings);
         KeyStores.convert(settings);
+        Logins.leaveKerberosOut(settings);
         Logins.addModules(settings);
         Logins.addOutside(settings);
         return new Node(config.brokerId(), settings, directory, proxies);

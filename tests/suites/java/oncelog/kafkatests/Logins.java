@@ -96,6 +96,18 @@ final class Logins {
         settings.put(prefix + "plain.sasl.jaas.config", PLAIN + " user_" + user + "=\"" + user + "\";");
     }
 
+    /** Leaves out GSSAPI where a listener has another mechanism, too: the broker would not start. */
+    static void leaveKerberosOut(Map<String, String> settings) {
+        settings.replaceAll((name, value) -> {
+            List<String> mechanisms = new ArrayList<>(List.of(value.split("\\s*,\\s*")));
+            if (name.endsWith("sasl.enabled.mechanisms") && mechanisms.size() > 1 && mechanisms.remove("GSSAPI")) {
+                Notes.count("mechanism left out: GSSAPI");
+                return String.join(",", mechanisms);
+            }
+            return value;
+        });
+    }
+
     /** Adds the login modules of the JVM's configuration to listeners with SASL that have none of their own. */
     static void addModules(Map<String, String> settings) {
         for (String name : names(settings)) {

@@ -11,6 +11,8 @@ import java.util.Map;
  * next start lets that one be its broker, and starts the other again, at its old address, to stand by.
  */
 public final class Node {
+    private static final long PAUSE_MS = 3000;
+
     private final int id;
     private final Path directory;
     private final Map<String, LoginProxy> proxies;
@@ -43,6 +45,9 @@ public final class Node {
         if (standby != null) {
             startBoth();
         } else {
+            if (hasBegun) {
+                pause();
+            }
             server.start();
             proxies.forEach((name, proxy) -> proxy.leadTo(server.port(name)));
         }
@@ -50,6 +55,15 @@ public final class Node {
             users.forEach(new Outside(this)::makeUser);
         }
         hasBegun = true;
+    }
+
+    /** Lets clients see that the broker is gone: Kafka's takes this time to start, and some tests count on it. */
+    private static void pause() {
+        try {
+            Thread.sleep(PAUSE_MS);
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     private void startBoth() {

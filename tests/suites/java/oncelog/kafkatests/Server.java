@@ -81,7 +81,8 @@ final class Server {
                     Notes.count("setting left out: " + unknown.group(1));
                     return false;
                 }
-                throw new IllegalStateException("oncelog serve ended: " + why);
+                // Its last line: warnings stand before it.
+                throw new IllegalStateException("oncelog serve ended: " + why.strip().substring(why.strip().lastIndexOf('\n') + 1));
             }
             process.waitFor(20, TimeUnit.MILLISECONDS);
         }
