@@ -9,6 +9,7 @@ The integration tests of clients and of Streams are published nowhere as classes
 version in KAFKA, these commands compile them, and the variable lets them be found:
 
     find KAFKA/clients/clients-integration-tests KAFKA/streams/integration-tests -path '*/src/test/java/*.java' >sources
+    find KAFKA/test-common/test-common-util -name Flaky.java >>sources
     javac -nowarn -proc:none -cp '.interop/kafkas-tests/*:.interop/kafka/*' -d CLASSES @sources
     export ONCELOG_KAFKA_TEST_CLASSES=CLASSES
 """

@@ -17,7 +17,6 @@ import org.apache.kafka.metadata.storage.Formatter;
 
 import java.lang.reflect.Field;
 import java.nio.file.Path;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
@@ -124,10 +123,8 @@ public final class Harness {
         private PluginsByTheirFiles() { }
 
         @Advice.OnMethodEnter
-        static void enter(@Advice.FieldValue(value = "workerProps", readOnly = false) Map<String, String> settings) {
-            Map<String, String> all = new HashMap<>(settings);
-            all.putIfAbsent("plugin.discovery", "service_load");
-            settings = all;
+        static void enter(@Advice.FieldValue("workerProps") Map<String, String> settings) {
+            settings.putIfAbsent("plugin.discovery", "service_load");
         }
     }
 
