@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--broker", choices=BROKERS, default=BROKERS[0])
     parser.add_argument("--storage", choices=STORAGES, default=STORAGES[0])
     parser.add_argument("--tests", nargs="+", default=(), help="only these: others keep their outcomes")
-    parser.add_argument("--no-reason-yet", action="store_true", help="only the tests that have none over these records")
+    parser.add_argument("--only", choices=("not-passed", "no-reason-yet"), help="of tests that ran on oncelog before")
     parser.add_argument("--logs", type=Path, help="a directory in which to keep what the suites print")
     return parser
 
@@ -72,8 +72,8 @@ def _run(collection: Collection, suites: Sequence[Suite], arguments: argparse.Na
     if arguments.logs is not None:
         arguments.logs.mkdir(parents=True, exist_ok=True)
     for number, suite in enumerate(suites, 1):
-        tests = _without_reason(collection, suite, arguments.storage) if arguments.no_reason_yet else arguments.tests
-        if arguments.no_reason_yet and not tests:
+        tests = arguments.tests if arguments.only is None else _of_before(collection, suite, arguments)
+        if arguments.only is not None and not tests:
             continue
         result = result_of(suite, where, tests, arguments.logs)
         # Read again each time: another run may have added results of its own.
@@ -86,9 +86,13 @@ def _run(collection: Collection, suites: Sequence[Suite], arguments: argparse.Na
     return int(faults > 0)
 
 
-def _without_reason(collection: Collection, suite: Suite, storage: str) -> Sequence[str]:
-    judged = judge_all((each for each in KEPT.read(collection.results) if each.suite == suite.name), read_reasons())
-    return [test for each in judged if each.result.where.storage == storage for test in each.faults]
+def _of_before(collection: Collection, suite: Suite, arguments: argparse.Namespace) -> Sequence[str]:
+    """Returns the tests that did not pass on oncelog, or those of them without a reason."""
+    results = [each for each in KEPT.read(collection.results) if each.suite == suite.name]
+    for each in judge_all(results, read_reasons()):
+        if each.result.where.storage == arguments.storage:
+            return each.faults if arguments.only == "no-reason-yet" else [*each.reasons]
+    return ()
 
 
 def _with_the_rest(some: Result, kept: Sequence[Result]) -> Result:

@@ -22,10 +22,11 @@ _ON_KAFKA = Where("kafka")
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A result with the reason of each test that has not passed."""
+    """A result with the reason of each test that has not passed, and what became of those tests on Apache Kafka."""
 
     result: Result
     reasons: Mapping[str, Reason]
+    on_kafka: Mapping[str, Outcome]
 
     @property
     def tests(self) -> int:
@@ -46,6 +47,7 @@ def judge(result: Result, on_kafka: Mapping[str, Outcome], reasons: Reasons) -> 
     return Judged(
         result,
         {test: reasons.of(result.suite, test, outcome, on_kafka.get(test)) for test, outcome in missed.items()},
+        {test: on_kafka[test] for test in missed if test in on_kafka},
     )
 
 
@@ -72,6 +74,9 @@ def _sum(judged: Sequence[Judged]) -> Iterator[str]:
     tests, passed = sum(each.tests for each in judged), sum(each.passed for each in judged)
     faults = sum(len(each.faults) for each in judged)
     yield f"**{passed:,} of {tests:,} tests pass**; {faults:,} of the others have no reason yet."
+    there = Counter(outcome.status == "passed" for each in judged for outcome in each.on_kafka.values())
+    if there.total():
+        yield f"Of the others {there.total():,} ran on Apache Kafka in the same way: {there[True]:,} pass there."
 
 
 def _counts(judged: Iterable[Judged]) -> Counter[str]:
