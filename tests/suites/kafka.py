@@ -35,7 +35,7 @@ STAND_IN = PLACE / "kafkas-tests-java"
 JAVA = Path(__file__).parent / "java"
 ELSEWHERE = "ONCELOG_KAFKA_TEST_CLASSES"
 """A variable: folders, with colons between, of test classes that no registry has compiled."""
-TEST_LIMIT_S = 90
+TEST_LIMIT_S = 180
 """The limit of one test: those of Kafka wait 15 or 60 seconds for a condition."""
 CLASS_LIMIT_S = 2400
 
