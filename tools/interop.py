@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -209,7 +210,11 @@ def prepare_kafkas_tests() -> str:
     sources = sorted((ROOT / "tests" / "suites" / "java").rglob("*.java"))
     class_path = f"{jars}/*:{PLACE}/kafka/*"
     # Libraries of Kafka's refer to annotations that are not among the jars.
-    call("javac", "-Xlint:all,-processing,-classfile", "-cp", class_path, "-d", PLACE / "kafkas-tests-java", *sources)
+    classes = PLACE / "kafkas-tests-java"
+    call("javac", "-Xlint:all,-processing,-classfile", "-cp", class_path, "-d", classes, *sources)
+    # Sources of plugins that Connect's tests compile: they look for them in a folder.
+    with zipfile.ZipFile(next(jars.glob("connect-runtime-*-test.jar"))) as archive:
+        archive.extractall(classes, [name for name in archive.namelist() if name.startswith("test-plugins/")])
     return jar_version("kafka-test-common-runtime", "kafkas-tests")
 
 
