@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 Processes = Literal["continued", "each test", "all tests"]
-"""What runs in a process: all tests, and behind one that ended it another process those that are left; each test; or all
-tests, once."""
+"""What has a process: all tests, and those that are left behind one that ended it; each test; or all tests, once."""
 Status = Literal["passed", "failed", "skipped", "late"]
 """`late`: it was begun, and its time was over before it ended."""
 
