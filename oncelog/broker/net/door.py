@@ -169,8 +169,10 @@ class Door:
         certificate = layer.certificate
         principal = ANONYMOUS if certificate is None else self._principal_of(certificate)
         if principal is None:
+            self._broker.metrics.logins_failed += 1
             connection.close("no rule in ssl.principal.mapping.rules matches the name in its certificate")
         else:
+            self._broker.metrics.logins += 1
             connection.admit(principal, self._dispatcher.dispatch)
 
     def _principal_of(self, certificate: bytes) -> Principal | None:

@@ -34,6 +34,7 @@ class SaslLogin:
         self._dispatcher = dispatcher
         self._connection = connection
         self._authentication = authentication
+        self._metrics = connection.broker.metrics
 
     def dispatch(self, frame: memoryview, peer: Peer) -> Exchange:
         """Start a request before the login is done, like `Dispatcher.dispatch`."""
@@ -47,11 +48,13 @@ class SaslLogin:
             if api_key != ApiKey.SASL_HANDSHAKE and authentication.has_ended(
                 self._connection.broker.clock.monotonic_ms()
             ):
+                self._metrics.connections_closed_expired += 1
                 raise CloseConnection("its session has ended, and it has not logged in again (KIP-368)")
             return self._dispatcher.dispatch(frame, peer)
         try:
             authentication.check(api_key)
         except IllegalSaslState as error:
+            self._count_failure()
             return self._close_later(str(error))
         if api_key == ApiKey.API_VERSIONS:
             api = API_TABLE[api_key]
@@ -131,8 +134,13 @@ class SaslLogin:
 
     def _taken(self, outcome: Outcome) -> LoginStep:
         authentication = self._authentication
+        is_renewal = authentication.principal is not None
         session_ms = authentication.complete(outcome, self._connection.broker.clock.monotonic_ms())
         if authentication.state is SaslState.COMPLETE and authentication.principal is not None:
+            if is_renewal:
+                self._metrics.logins_renewed += 1
+            else:
+                self._metrics.logins += 1
             has_no_end = authentication.session_ends_ms is None
             dispatch = self._dispatcher.dispatch if has_no_end else self.dispatch
             self._connection.admit(authentication.principal, dispatch)
@@ -172,7 +180,14 @@ class SaslLogin:
         return exchange
 
     def _refuse(self, reason: str) -> None:
+        self._count_failure()
         self._connection.end(reason)
+
+    def _count_failure(self) -> None:
+        if self._authentication.principal is None:
+            self._metrics.logins_failed += 1
+        else:
+            self._metrics.renewals_failed += 1
 
     def _later(self, function: Any) -> None:
         delay_ms = self._connection.broker.config.get_int("connection.failed.authentication.delay.ms")

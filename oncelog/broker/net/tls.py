@@ -178,6 +178,8 @@ class TlsLayer(asyncio.Protocol):
             pass  # the next bytes of the socket continue it
         except ssl.SSLError as error:
             self._flush()  # the alert that explains it to the client
+            if not self._is_secured:
+                self._connection.broker.metrics.logins_failed += 1
             self._connection.close(_explained(error, self._is_secured))
             return
         self._flush()

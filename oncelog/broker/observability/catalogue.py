@@ -81,6 +81,17 @@ _KEPT: dict[str, tuple[str, str]] = {
     ),
     "connections_closed_idle": ("Connections closed for their silence", f"{_SOCKETS}connection-close-rate"),
     "connections_closed_slow": ("Connections closed since they held memory and read nothing", ""),
+    "connections_closed_expired": (
+        "Connections closed since their session had ended, and they had not logged in again",
+        f"{_SOCKETS}expired-connections-killed-count",
+    ),
+    "logins": ("Connections that logged in, by SASL or TLS", f"{_SOCKETS}successful-authentication-total"),
+    "logins_failed": ("Logins and TLS handshakes that failed", f"{_SOCKETS}failed-authentication-total"),
+    "logins_renewed": (
+        "Times that a connection logged in again before its session ended",
+        f"{_SOCKETS}successful-reauthentication-total",
+    ),
+    "renewals_failed": ("Of these attempts, those that failed", f"{_SOCKETS}failed-reauthentication-total"),
     "file_problems": ("Log lines about files that are damaged, missing or unreadable", ""),
     "open_transactions": ("Transactions that are open", ""),
     "decided_transactions": ("Transactions whose outcome is decided, and that wait for markers", ""),

@@ -34,6 +34,11 @@ COUNTERS = (
     "throttled",
     "connections_closed_idle",
     "connections_closed_slow",
+    "connections_closed_expired",
+    "logins",
+    "logins_failed",
+    "logins_renewed",
+    "renewals_failed",
     "file_problems",
 )
 GAUGES = (
@@ -112,6 +117,12 @@ class Metrics:
         self.connections_closed_idle = 0
         self.connections_closed_slow = 0
         """How many connections were closed because they held memory that others waited for, and made no progress."""
+        self.connections_closed_expired = 0
+        self.logins = 0
+        self.logins_failed = 0
+        self.logins_renewed = 0
+        """How many connections logged in again before their session ended (KIP-368)."""
+        self.renewals_failed = 0
         self.file_problems = 0
         """How many log lines there were about files that are damaged, missing or unreadable."""
         self.open_transactions = 0

@@ -1,6 +1,7 @@
 """Logins as requests on a connection: what is answered when, what a failure costs, what follows a login."""
 
 import threading
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from oncelog.broker.apis.table import API_TABLE
 from oncelog.broker.config.listeners import SecurityProtocol
 from oncelog.broker.net.door import Door
+from oncelog.broker.observability.metrics import COUNTERS
 from oncelog.broker.security.principal import ANONYMOUS, Principal
 from oncelog.broker.security.sasl_states import SaslState
 from oncelog.broker.security.scram import SCRAM_MECHANISMS, ScramMechanism
@@ -28,6 +30,7 @@ from oncelog.protocol.generated.user_scram_credential_record import UserScramCre
 from oncelog.protocol.headers import encode_request_header
 from tests.clients.sasl_connection import JAAS, SaslClient, SaslServer
 from tests.clients.scram_client import ScramClient, keys
+from tests.fakes.broker import VirtualBroker
 from tests.support.samples import examples
 from tests.support.tables import rows
 
@@ -330,6 +333,59 @@ def test_users_of_plain_may_change_while_the_broker_runs_and_no_description_show
     shown = {entry.name: (entry.value, entry.is_sensitive) for entry in described.configs}
     for secret in (name, "sasl.jaas.config", "ssl.keystore.password", "ssl.key.password", "ssl.keystore.key"):
         assert shown[secret] == (None, True)
+
+
+def logins(virtual: VirtualBroker) -> Mapping[str, int]:
+    """The counters of logins that are not 0."""
+    names = [name for name in COUNTERS if "login" in name or "renewal" in name or name.endswith("_expired")]
+    return {name: count for name in names if (count := getattr(virtual.broker.metrics, name))}
+
+
+class TestCounters:
+    """Each login is counted once, by its outcome, as Kafka's authentication metrics do."""
+
+    def test_a_login_counts_once(self) -> None:
+        client = SaslServer().connect()
+        client.log_in()
+        assert metadata(client)
+        assert logins(client.virtual) == {"logins": 1}
+
+    @pytest.mark.parametrize(
+        ("mechanism", "version", "token"),
+        [("PLAIN", 1, b"\0alice\0wrong"), ("PLAIN", 0, b"\0alice\0wrong"), ("GSSAPI", 1, None)],
+    )
+    def test_a_failure_counts_once(self, mechanism: str, version: int, token: bytes | None) -> None:
+        client = SaslServer().connect()
+        client.handshake(mechanism, version)
+        if token is not None and version:
+            client.token(token, after_ms=DELAY_MS)
+        elif token is not None:
+            client.send(token)
+        assert logins(client.virtual) == {"logins_failed": 1}
+
+    def test_a_request_before_the_login_is_a_failure(self) -> None:
+        client = SaslServer().connect()
+        assert not metadata(client)
+        assert logins(client.virtual) == {"logins_failed": 1}
+
+    def test_a_renewal_a_failed_one_and_an_expired_session_count_as_such(self) -> None:
+        server = SaslServer("connections.max.reauth.ms=60000")
+        renewing, failing, expired = (server.connect() for _ in range(3))
+        for client in (renewing, failing, expired):
+            client.log_in()
+        server.virtual.time.advance(30_000)
+        renewing.log_in()
+        failing.handshake("PLAIN")
+        failing.token(b"\0bob\0bob-secret", after_ms=DELAY_MS)
+        server.virtual.time.advance(59_000)
+        assert metadata(renewing)
+        assert not metadata(expired)
+        assert logins(server.virtual) == {
+            "logins": 3,
+            "logins_renewed": 1,
+            "renewals_failed": 1,
+            "connections_closed_expired": 1,
+        }
 
 
 class TestSessions:

@@ -45,6 +45,7 @@ def test_a_certificate_that_no_rule_names_is_not_admitted(certificates: Certific
     client = TlsClient(server, context(certificates, "alice")).handshake()
     assert client.transport.is_closed
     assert not client.received
+    assert server.virtual.broker.metrics.logins_failed == 1
 
 
 @pytest.mark.parametrize(("client_auth", "is_admitted"), [("none", True), ("requested", True), ("required", False)])
@@ -56,6 +57,8 @@ def test_a_client_without_a_certificate_is_anonymous_or_refused(
         client.send(api_versions(1))
     assert correlation_ids(client.received) == ([1] if is_admitted else [])
     assert client.transport.is_closed is not is_admitted
+    metrics = client.server.virtual.broker.metrics
+    assert (metrics.logins, metrics.logins_failed) == ((1, 0) if is_admitted else (0, 1))
 
 
 @pytest.mark.parametrize("client_auth", ["requested", "required"])
