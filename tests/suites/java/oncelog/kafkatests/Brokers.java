@@ -43,6 +43,7 @@ public final class Brokers {
 
     public static BrokerServer broker(Node node, KafkaConfig config) {
         Outside outside = new Outside(node);
+        OutsideMetrics.register(node);
         Option<Plugin<Authorizer>> authorizer = authorizer(node, config);
         SocketServer sockets = sockets(() -> node);
         KRaftMetadataCache metadata = Mockito.mock(KRaftMetadataCache.class, call ->
@@ -80,6 +81,7 @@ public final class Brokers {
                 case "lifecycleManager": return lifecycle;
                 case "dataPlaneRequestProcessor": return requests;
                 case "authorizerPlugin": return authorizer;
+                case "metrics": return OutsideMetrics.of(node.metricsPort());
                 case "credentialProvider": return outside.credentials();
                 case "tokenCache": return outside.tokens();
                 case "clusterId": return outside.clusterId();

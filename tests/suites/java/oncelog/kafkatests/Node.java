@@ -116,6 +116,10 @@ public final class Node {
         return server.has("delegation.token.secret.key");
     }
 
+    int metricsPort() {
+        return server.metricsPort();
+    }
+
     /** Returns the settings of an Admin that may do everything. */
     Map<String, Object> outside() {
         return server.outside();

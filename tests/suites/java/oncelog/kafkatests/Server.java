@@ -1,6 +1,8 @@
 package oncelog.kafkatests;
 
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -29,6 +31,7 @@ final class Server {
     private List<String> addresses = List.of();
     private Process process;
     private int lives;
+    private int metricsPort;
 
     /** `schema` is where its records are, if they are in PostgreSQL. */
     Server(int id, Map<String, String> settings, Path directory, String schema) {
@@ -44,6 +47,7 @@ final class Server {
         }
         try {
             Files.createDirectories(directory);
+            metricsPort = freePort();
             boolean isUp = false;
             while (!isUp) {
                 isUp = launch();
@@ -100,8 +104,19 @@ final class Server {
         if (where.startsWith("postgres")) {
             command.addAll(List.of("--schema", schema));
         }
+        command.addAll(List.of("--override", "oncelog.metrics.listen=127.0.0.1:" + metricsPort));
         settings.forEach((name, value) -> command.addAll(List.of("--override", name + "=" + value)));
         return command;
+    }
+
+    private static int freePort() throws IOException {
+        try (ServerSocket any = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return any.getLocalPort();
+        }
+    }
+
+    int metricsPort() {
+        return metricsPort;
     }
 
     /** Puts the ports that the system chose into the settings, for the next start. */
