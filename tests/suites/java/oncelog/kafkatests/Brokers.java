@@ -22,6 +22,7 @@ import org.apache.kafka.server.BrokerLifecycleManager;
 import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.ApiError;
+import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 
 import org.mockito.Mockito;
@@ -119,8 +120,14 @@ public final class Brokers {
             case "size" -> outside.size(partition);
             case "config" -> outside.config(partition.topic());
             case "topicPartition" -> partition;
+            case "producerStateManager" -> producers(outside, partition);
             default -> outOfReach(call);
         }));
+    }
+
+    private static ProducerStateManager producers(Outside outside, TopicPartition partition) {
+        return Mockito.mock(ProducerStateManager.class, call ->
+            call.getMethod().getName().equals("activeProducers") ? outside.producers(partition) : outOfReach(call));
     }
 
     private static Option<Plugin<Authorizer>> authorizer(Node node, KafkaConfig config) {

@@ -93,6 +93,7 @@ final class Logins {
     private static void takePlain(Map<String, String> settings, String listener, String user) {
         String prefix = "listener.name." + listener.toLowerCase(Locale.ROOT) + ".";
         settings.put(prefix + "sasl.enabled.mechanisms", "PLAIN");
+        settings.put(prefix + "plain.connections.max.reauth.ms", "0");
         settings.put(prefix + "plain.sasl.jaas.config", PLAIN + " user_" + user + "=\"" + user + "\";");
     }
 

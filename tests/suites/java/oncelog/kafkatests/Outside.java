@@ -19,6 +19,7 @@ import org.apache.kafka.common.security.token.delegation.internals.DelegationTok
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.security.CredentialProvider;
 import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.storage.internals.log.ProducerStateEntry;
 
 import java.util.HashMap;
 import java.util.List;
@@ -135,6 +136,15 @@ final class Outside {
 
     ListOffsetsResultInfo offset(TopicPartition partition, OffsetSpec which) {
         return ask(admin -> admin.listOffsets(Map.of(partition, which)).partitionResult(partition).get());
+    }
+
+    /** Returns the producers of a partition by their ids, as DescribeProducers shows them. */
+    Map<Long, ProducerStateEntry> producers(TopicPartition partition) {
+        Map<Long, ProducerStateEntry> all = new HashMap<>();
+        ask(admin -> admin.describeProducers(List.of(partition)).partitionResult(partition).get()).activeProducers().forEach(each ->
+            all.put(each.producerId(), new ProducerStateEntry(each.producerId(), (short) each.producerEpoch(),
+                each.coordinatorEpoch().orElse(-1), each.lastTimestamp(), each.currentTransactionStartOffset())));
+        return all;
     }
 
     long size(TopicPartition partition) {
