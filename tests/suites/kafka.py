@@ -74,7 +74,7 @@ def suite_of(name: str, version: str = "") -> Suite:
         lambda: [name],
         partial(_command, name),
         read_junit,
-        read_notes,
+        notes=read_notes,
         starts_brokers=True,
         processes="all tests",
         timeout_s=CLASS_LIMIT_S,

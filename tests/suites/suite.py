@@ -5,7 +5,7 @@ Truth about a suite has three owners: its declaration here (how it runs), `resul
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -67,6 +67,7 @@ class Suite:
     """Runs what has these names."""
     read: Callable[[str], Mapping[str, Outcome]]
     """Finds outcomes in the output."""
+    _: KW_ONLY
     notes: Callable[[str], Mapping[str, int]] = lambda output: {}
     """Finds in the output what the tests were given in the place of what they asked for, and how often."""
     environment: Callable[[Broker], Mapping[str, str]] = lambda broker: {}

@@ -15,7 +15,7 @@ from tests.suites.page import block, judge, write_page
 from tests.suites.reasons import LATE, NONE, ON_KAFKA_TOO, SKIPS_ITSELF, Given, Reason, Reasons, read_reasons
 from tests.suites.results import KEPT, Result
 from tests.suites.run import result_of
-from tests.suites.suite import Collection, Outcome, Suite, Where
+from tests.suites.suite import Broker, Collection, Outcome, Suite, Where
 
 FOLLOWS = Reason("needs several brokers", "It reads from a follower.")
 REASONS = Reasons(
@@ -109,6 +109,13 @@ def test_the_tests_of_a_broker_are_those_that_reach_its_address(tmp_path: Path) 
         "func Testament() {\n\tclient()\n}\n"
     )
     assert go_tests(tmp_path, "ADDRESS") == ["TestReaches"]
+
+
+@pytest.mark.parametrize("suite", CLIENTS.suites(), ids=[each.name for each in CLIENTS.suites()])
+def test_the_processes_of_a_client_know_where_the_broker_is(suite: Suite, tmp_path: Path) -> None:
+    """Their environment has its address."""
+    given = suite.environment(Broker("oncelog", tmp_path, bootstrap="127.0.0.1:19092"))
+    assert any("127.0.0.1:19092" in value for value in given.values())
 
 
 @pytest.mark.parametrize(
