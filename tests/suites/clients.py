@@ -123,7 +123,7 @@ def _librdkafka_command(tests: Sequence[str], _: Broker) -> list[str]:
     script = (
         'export RDKAFKA_TEST_CONF="$PLACE/test.conf.$$"; '
         'printf "metadata.broker.list=%s\\ntest.timeout.multiplier=3\\n" "$BROKERS" >"$RDKAFKA_TEST_CONF"; '
-        f"TESTS={tests[0][:4]} exec ./test-runner -p1 -K"
+        f"TESTS={tests[0][:4]} exec ./test-runner -p1 -K -L"
     )
     return ["sh", "-c", script]
 
