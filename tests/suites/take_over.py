@@ -6,12 +6,16 @@ Invariants
 - A suite sees one broker whose connections are cut at times: both nodes advertise the address, and it leads to the one
   that leads. During a take-over it accepts connections and holds them until the other node leads. A proxy whose health
   check asks for the leader does the same.
+- The connections of a killed leader are reset, not closed: franz-go does not repeat a request on a connection that is
+  closed before its first answer, as it takes that for a login that it has not made.
 - Requests decide when a take-over is due, not seconds: so many of those that change something. The last of them is in
   flight when the leader is killed.
 - A run without a take-over raises, as it has shown nothing.
 """
 
 import asyncio
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -91,7 +95,7 @@ class Address:
             await self._leads.wait()
             answers, requests = await asyncio.open_connection(*self._leader)
         except OSError:
-            writer.transport.abort()
+            _reset(writer)
             return
         pumps = (asyncio.ensure_future(self._ask(reader, requests)), asyncio.ensure_future(_answer(answers, writer)))
         try:
@@ -100,7 +104,10 @@ class Address:
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            writer.close()
+            if self._leads.is_set():
+                writer.close()
+            else:
+                _reset(writer)
             requests.close()
 
     async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -119,6 +126,13 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     while chunk := await reader.read(_CHUNK_BYTES):
         writer.write(chunk)
         await writer.drain()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Close a connection as the system does for one whose other end is gone."""
+    end: socket.socket = writer.get_extra_info("socket")
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
 
 
 class _TakeOvers:

@@ -65,3 +65,21 @@ async def test_a_connection_waits_for_a_leader_and_a_turn_counts_what_changes_so
         assert len(turns) == 1
         writer.close()
         await address.close()
+
+
+async def test_the_connections_of_a_killed_leader_are_reset() -> None:
+    async def gone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        await address.hold()
+        writer.close()
+
+    address = Address(1, lambda: None)
+    async with await asyncio.start_server(gone, "127.0.0.1", 0) as node:
+        await address.lead_to(f"127.0.0.1:{node.sockets[0].getsockname()[1]}")
+        host, _, port = (await address.open()).rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(frame(ApiKey.METADATA))
+        with pytest.raises(ConnectionResetError):
+            await reader.read(1)
+        writer.close()
+        await address.close()
