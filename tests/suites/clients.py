@@ -185,7 +185,8 @@ SUITES = (
             "TEST_LEVEL": "2",
         },
         directory=lambda: LIBRDKAFKA / "tests",
-        settings=(  # groups wait for their first members as by default: 0113 expects two to join together
+        settings=(
+            "group.initial.rebalance.delay.ms=3000",  # Kafka's default: 0113 expects two members to join together
             "auto.create.topics.enable=true",
             "num.partitions=4",
             "group.share.min.record.lock.duration.ms=1000",
