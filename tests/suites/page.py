@@ -44,9 +44,13 @@ class Judged:
 def judge(result: Result, on_kafka: Mapping[str, Outcome], reasons: Reasons) -> Judged:
     """Finds the reasons, some of them beside what Apache Kafka's run shows."""
     missed = {test: outcome for test, outcome in result.outcomes.items() if outcome.status != "passed"}
+    storage = result.where.storage
     return Judged(
         result,
-        {test: reasons.of(result.suite, test, outcome, on_kafka.get(test)) for test, outcome in missed.items()},
+        {
+            test: reasons.of(result.suite, test, outcome, on_kafka.get(test), storage)
+            for test, outcome in missed.items()
+        },
         {test: on_kafka[test] for test in missed if test in on_kafka},
     )
 

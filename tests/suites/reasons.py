@@ -33,7 +33,8 @@ NO_REASON = Reason(NONE)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The reason of tests, by patterns of the names of suites and tests."""
+    """The reason of tests, by patterns of the names of suites and tests. A suite may be "name (storage)", for what
+    fails over these records alone."""
 
     suites: str
     tests: str
@@ -50,10 +51,11 @@ class Reasons:
     """The words of a reason, by what a test says that has it."""
     given: Sequence[Given]
 
-    def of(self, suite: str, test: str, outcome: Outcome, on_kafka: Outcome | None = None) -> Reason:
+    def of(self, suite: str, test: str, outcome: Outcome, on_kafka: Outcome | None = None, storage: str = "") -> Reason:
         """Return the reason of a test that has not passed."""
         for each in self.given:
-            if fnmatchcase(suite, each.suites) and fnmatchcase(test, each.tests):
+            is_of_suite = fnmatchcase(suite, each.suites) or fnmatchcase(f"{suite} ({storage})", each.suites)
+            if is_of_suite and fnmatchcase(test, each.tests):
                 return each.reason
         if outcome.status == "skipped":
             return Reason(SKIPS_ITSELF)

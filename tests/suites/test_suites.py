@@ -171,6 +171,13 @@ def test_a_failure_is_a_fault_unless_it_has_a_reason_or_kafka_has_it() -> None:
     assert (judged.passed, judged.tests, judged.faults) == (1, 7, ["breaks"])
 
 
+@pytest.mark.parametrize(("storage", "words"), [("take-overs", FOLLOWS.words), ("files", NONE)])
+def test_a_reason_may_be_of_some_records_alone(storage: str, words: str) -> None:
+    reasons = replace(REASONS, given=[Given("theirs (take-overs)", "*", FOLLOWS)])
+    judged = judge(replace(result({"breaks": Outcome("failed")}), where=Where(storage=storage)), {}, reasons)
+    assert judged.reasons["breaks"].words == words
+
+
 def test_each_reason_has_a_sentence() -> None:
     """No reason that a test can have is without its meaning on the page."""
     reasons = read_reasons()
