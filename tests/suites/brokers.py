@@ -27,7 +27,8 @@ def broker_for(suite: Suite, where: Where, directory: Path) -> Iterator[Broker]:
         storage = _storage(suite, where, stack)
         takes_over = where.storage == "take-overs"
         if takes_over and not suite.starts_brokers:
-            bootstrap = stack.enter_context(taken_over(_server(stack), directory, suite.settings, suite.port))
+            pair = taken_over(_server(stack), directory, suite.settings, suite.port, suite.changes_per_take_over)
+            bootstrap = stack.enter_context(pair)
         else:
             bootstrap = "" if suite.starts_brokers else _started(suite, where, directory, storage, stack)
         yield Broker(where.broker, directory, storage, bootstrap, takes_over)

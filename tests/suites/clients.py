@@ -58,6 +58,7 @@ def _go(
     settings: Sequence[str],
     port: int | None = None,
     beside: Callable[[], tuple[Sequence[str], int]] | None = None,
+    changes_per_take_over: int = 1_000,
 ) -> Suite:
     """The suite of a package of a Go module, built as `program`: tests that reach a function with one of `words`."""
 
@@ -78,6 +79,7 @@ def _go(
         settings=(*_QUICK, *settings),
         port=port,
         beside=beside,
+        changes_per_take_over=changes_per_take_over,
         timeout_s=limit_s + 20,
     )
 
@@ -143,6 +145,7 @@ SUITES = (
         400,
         {"KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "20000", "KGO_LOG_LEVEL": "none"},
         (),
+        changes_per_take_over=4_000,  # it repeats a join for 20 seconds: four take-overs in them end a test
     ),
     _go(
         "kafka-go",
@@ -193,7 +196,7 @@ SUITES = (
             *_RIGHTS,
         ),
         processes="each test",
-        timeout_s=900,
+        timeout_s=1_800,
     ),
     Suite(
         "kafka-python",

@@ -80,6 +80,8 @@ class Suite:
     """Where the suite looks for a broker, if that is fixed in it."""
     beside: Callable[[], tuple[Sequence[str], int]] | None = None
     """The command of a program that has to run beside it, and the port at which it listens when it is ready."""
+    changes_per_take_over: int = 1_000
+    """How many requests that change something lie between two take-overs, where it runs through them."""
     processes: Processes = "continued"
     timeout_s: int = 240
     """The limit of one process."""

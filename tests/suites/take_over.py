@@ -35,8 +35,6 @@ from tests.support.processes.daemon import Daemon
 
 _LEASE = "oncelog.postgres.lease.ms=60000"
 """Long enough that a leader without a core for a while keeps it. The end of a process is seen by its connection."""
-TURN_COUNT = 1_000
-"""How many requests that change something lie between two take-overs."""
 CHANGING = frozenset(
     (
         ApiKey.PRODUCE,
@@ -184,10 +182,11 @@ class _TakeOvers:
 
 @contextmanager
 def taken_over(
-    server: Postgres, directory: Path, settings: Sequence[str], port: int | None, turn_count: int = TURN_COUNT
+    server: Postgres, directory: Path, settings: Sequence[str], port: int | None, turn_count: int
 ) -> Iterator[str]:
-    """Yields the address of one broker that is two, with take-overs until the block ends; `port`: where it has to
-    listen. Raises RuntimeError if there was none, ValueError if both nodes would listen at one port."""
+    """Yields the address of one broker that is two, with a take-over after each `turn_count` requests that change
+    something, until the block ends; `port`: where it has to listen. Raises RuntimeError if there was none, ValueError
+    if both nodes would listen at one port."""
     if any(each.startswith("listeners=") for each in settings):
         raise ValueError("the settings name the listeners of one broker, and there are two")
     schema = f"take_over_{uuid4().hex}"
