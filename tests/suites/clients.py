@@ -145,7 +145,7 @@ SUITES = (
         400,
         {"KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "20000", "KGO_LOG_LEVEL": "none"},
         (),
-        changes_per_take_over=4_000,  # it repeats a join for 20 seconds: four take-overs in them end a test
+        changes_per_take_over=4_000,  # it repeats a join for 20 seconds: several take-overs in them end a test
     ),
     _go(
         "kafka-go",
