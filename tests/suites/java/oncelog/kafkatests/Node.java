@@ -3,6 +3,7 @@ package oncelog.kafkatests;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * The broker that a test stops and starts: one `oncelog serve`, or two over one PostgreSQL that take over from each other.
@@ -31,7 +32,9 @@ public final class Node {
         String schema = "kafkatests_" + Math.abs((long) directory.toString().hashCode()) + "_" + ProcessHandle.current().pid();
         this.server = new Server(id, settings, directory, schema);
         if (Boolean.getBoolean("oncelog.takeovers")) {
-            this.standby = new Server(id + 100, settings, directory.resolveSibling(directory.getFileName() + "-2"), schema);
+            Map<String, String> others = new TreeMap<>(settings);
+            others.replaceAll((name, value) -> name.endsWith("listeners") ? value.replaceAll(":\\d+", ":0") : value);
+            this.standby = new Server(id + 100, others, directory.resolveSibling(directory.getFileName() + "-2"), schema);
         }
     }
 
