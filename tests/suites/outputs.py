@@ -45,6 +45,8 @@ def read_pytest(output: str) -> dict[str, Outcome]:
     return found
 
 
+WHOLE = "(the class)"
+"""What fails before the first test of a class, or behind the last."""
 _JUNIT_LINE = re.compile(r"oncelog-test (\{.*\})$", re.MULTILINE)
 _JUNIT_STATUSES: Mapping[str, Status] = {
     "started": "late",
@@ -78,7 +80,7 @@ def read_notes(output: str) -> dict[str, int]:
 
 def _junit_name(line: Mapping[str, Any]) -> str:
     _, invoked, number = line["id"].rpartition("invocation:#")
-    method: str = line.get("method", "(the class)")
+    method: str = line.get("method", WHOLE)
     return f"{method}/{number.rstrip(']')}" if invoked else method
 
 

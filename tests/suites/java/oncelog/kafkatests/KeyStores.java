@@ -35,6 +35,9 @@ final class KeyStores {
             return;
         }
         Path from = Path.of(settings.get(name + ".location"));
+        if (!Files.exists(from)) {
+            return;
+        }
         String password = settings.get(name + ".password");
         String keyPassword = store.equals("ssl.keystore") ? settings.getOrDefault(prefix + "ssl.key.password", password) : null;
         Path pem = from.resolveSibling(from.getFileName() + ".pem");
