@@ -78,9 +78,16 @@ def _sum(judged: Sequence[Judged]) -> Iterator[str]:
     tests, passed = sum(each.tests for each in judged), sum(each.passed for each in judged)
     faults = sum(len(each.faults) for each in judged)
     yield f"**{passed:,} of {tests:,} tests pass**; {faults:,} of the others have no reason yet."
+    if len(storages := dict.fromkeys(each.result.where.storage for each in judged)) > 1:
+        yield f"By where the records are: {', '.join(_of_storage(judged, each) for each in storages)}."
     there = Counter(outcome.status == "passed" for each in judged for outcome in each.on_kafka.values())
     if there.total():
         yield f"Of the others {there.total():,} ran on Apache Kafka in the same way: {there[True]:,} pass there."
+
+
+def _of_storage(judged: Sequence[Judged], storage: str) -> str:
+    some = [each for each in judged if each.result.where.storage == storage]
+    return f"{RECORDS_IN[storage]} {sum(each.passed for each in some):,} of {sum(each.tests for each in some):,}"
 
 
 def _counts(judged: Iterable[Judged]) -> Counter[str]:
