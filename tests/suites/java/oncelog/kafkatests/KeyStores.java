@@ -19,18 +19,20 @@ final class KeyStores {
     private KeyStores() { }
 
     static void convert(Map<String, String> settings) {
-        for (String setting : List.copyOf(settings.keySet())) {
+        Map<String, String> given = Map.copyOf(settings);
+        for (String setting : given.keySet()) {
             for (String store : STORES) {
                 if (setting.endsWith(store + ".location")) {
-                    convert(settings, setting.substring(0, setting.length() - store.length() - ".location".length()), store);
+                    convert(settings, given, setting.substring(0, setting.length() - store.length() - ".location".length()), store);
                 }
             }
         }
     }
 
-    private static void convert(Map<String, String> settings, String prefix, String store) {
+    /** A listener that has no password or type of its own has that of all. */
+    private static void convert(Map<String, String> settings, Map<String, String> given, String prefix, String store) {
         String name = prefix + store;
-        String type = settings.getOrDefault(name + ".type", "JKS");
+        String type = given.getOrDefault(name + ".type", given.getOrDefault(store + ".type", "JKS"));
         if (type.equals("PEM")) {
             return;
         }
@@ -38,8 +40,9 @@ final class KeyStores {
         if (!Files.exists(from)) {
             return;
         }
-        String password = settings.get(name + ".password");
-        String keyPassword = store.equals("ssl.keystore") ? settings.getOrDefault(prefix + "ssl.key.password", password) : null;
+        String password = given.getOrDefault(name + ".password", given.get(store + ".password"));
+        String keyPassword = store.equals("ssl.keystore")
+            ? given.getOrDefault(prefix + "ssl.key.password", given.getOrDefault("ssl.key.password", password)) : null;
         Path pem = from.resolveSibling(from.getFileName() + ".pem");
         try {
             Files.writeString(pem, pem(from, type, password, keyPassword));
