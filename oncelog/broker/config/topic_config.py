@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from oncelog.broker.config.config_key import INT64_MAX, BadList, ConfigKey, ConfigType, NotAChoice
+from oncelog.broker.config.config_key import INT64_MAX, BadList, ConfigKey, NotAChoice
 from oncelog.broker.config.settings import BrokerConfig, Origin
 from oncelog.broker.config.topic_keys import (
     INTERNAL_SEGMENT_BYTES,
