@@ -51,8 +51,9 @@ final class KeyStores {
         }
         settings.put(name + ".type", "PEM");
         settings.put(name + ".location", pem.toString());
-        settings.remove(name + ".password");
-        settings.remove(prefix + "ssl.key.password");
+        for (String each : List.of(name + ".password", prefix + "ssl.key.password", store + ".password", "ssl.key.password")) {
+            settings.remove(each);
+        }
     }
 
     private static String pem(Path from, String type, String password, String keyPassword) throws GeneralSecurityException, IOException {
