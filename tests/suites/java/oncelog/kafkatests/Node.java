@@ -135,6 +135,7 @@ public final class Node {
     }
 
     public int port(String listener) {
-        return proxies.containsKey(listener) ? proxies.get(listener).port() : server.port(listener);
+        LoginProxy proxy = proxies.get(server.listener(listener));
+        return proxy == null ? server.port(listener) : proxy.port();
     }
 }

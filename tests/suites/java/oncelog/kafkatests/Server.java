@@ -13,6 +13,7 @@ import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /**
  * One `oncelog serve`: its settings, directory and ports stay the same over restarts.
@@ -159,19 +160,21 @@ final class Server {
         return all;
     }
 
+    /** Returns the name of a listener as the broker has it, or of the first if there is none of that name. */
+    String listener(String name) {
+        return listeners().stream().filter(name::equalsIgnoreCase).findFirst().orElse(listeners().get(0));
+    }
+
+    private List<String> listeners() {
+        return Stream.of(settings.get("listeners").split(",")).map(each -> each.substring(0, each.indexOf("://")).trim()).toList();
+    }
+
     /** Returns the port of a listener, or of the first if there is none of that name. */
     int port(String listener) {
-        String[] names = settings.get("listeners").split(",");
-        int place = 0;
-        for (int i = 0; i < names.length; i++) {
-            if (names[i].regionMatches(true, 0, listener + "://", 0, listener.length() + 3)) {
-                place = i;
-            }
-        }
         if (addresses.isEmpty()) {
             return -1;
         }
-        String address = addresses.get(place);
+        String address = addresses.get(listeners().indexOf(listener(listener)));
         return Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
     }
 }
