@@ -78,7 +78,8 @@ def _sum(judged: Sequence[Judged]) -> Iterator[str]:
     tests, passed = sum(each.tests for each in judged), sum(each.passed for each in judged)
     faults = sum(len(each.faults) for each in judged)
     yield f"**{passed:,} of {tests:,} tests pass**; {faults:,} of the others have no reason yet."
-    if len(storages := dict.fromkeys(each.result.where.storage for each in judged)) > 1:
+    found = {each.result.where.storage for each in judged}
+    if len(storages := [each for each in RECORDS_IN if each in found]) > 1:
         yield f"By where the records are: {', '.join(_of_storage(judged, each) for each in storages)}."
     there = Counter(outcome.status == "passed" for each in judged for outcome in each.on_kafka.values())
     if there.total():
