@@ -140,7 +140,8 @@ final class Logins {
         return entry.getLoginModuleName() + " required" + options + ";";
     }
 
-    private static List<String> names(Map<String, String> settings) {
+    /** Returns the names of the listeners, in order. */
+    static List<String> names(Map<String, String> settings) {
         List<String> names = new ArrayList<>();
         for (String each : settings.get("listeners").split(",")) {
             names.add(each.substring(0, each.indexOf("://")).trim());

@@ -13,7 +13,6 @@ import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import java.util.stream.Stream;
 
 /**
  * One `oncelog serve`: its settings, directory and ports stay the same over restarts.
@@ -162,11 +161,8 @@ final class Server {
 
     /** Returns the name of a listener as the broker has it, or of the first if there is none of that name. */
     String listener(String name) {
-        return listeners().stream().filter(name::equalsIgnoreCase).findFirst().orElse(listeners().get(0));
-    }
-
-    private List<String> listeners() {
-        return Stream.of(settings.get("listeners").split(",")).map(each -> each.substring(0, each.indexOf("://")).trim()).toList();
+        List<String> names = Logins.names(settings);
+        return names.stream().filter(name::equalsIgnoreCase).findFirst().orElse(names.get(0));
     }
 
     /** Returns the port of a listener, or of the first if there is none of that name. */
@@ -174,7 +170,7 @@ final class Server {
         if (addresses.isEmpty()) {
             return -1;
         }
-        String address = addresses.get(listeners().indexOf(listener(listener)));
+        String address = addresses.get(Logins.names(settings).indexOf(listener(listener)));
         return Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
     }
 }
